@@ -1,0 +1,33 @@
+"""`andrea-engine train`: train, or resume, a run."""
+
+from __future__ import annotations
+
+import argparse
+
+from andrea_engine.latch import SignalLatch
+from andrea_engine.run.errors import ConfigError, ExitCode
+
+HELP = "train or resume a run; SIGUSR1 saves and goes on, SIGTERM saves and stops"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from andrea_engine.cli import run_directory
+
+    parser.add_argument("run", type=run_directory, metavar="RUN")
+    parser.add_argument("--steps", type=int, metavar="N", help="train until step N (default: the planned total)")
+    parser.add_argument("--override-halt", action="store_true", help="go on although the gate halted this run")
+    parser.add_argument(
+        "--accept-damaged-record", action="store_true", help="go on although .loss.json has unreadable lines"
+    )
+
+
+def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
+    from andrea_engine.train.engine import TrainOptions, train
+
+    if options.steps is not None and options.steps < 1:
+        raise ConfigError(f"--steps must be 1 or more, got {options.steps}")
+    return train(
+        options.run,
+        TrainOptions(options.steps, options.override_halt, options.accept_damaged_record),
+        latch,
+    )

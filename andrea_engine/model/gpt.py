@@ -1,0 +1,123 @@
+"""The model: a decoder-only transformer without biases, norm parameters, final norm or tied weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (the field's own abbreviation)
+from torch import Tensor
+
+from andrea_engine.model.flat import FlatParameters, LayerWeights
+from andrea_engine.model.shape import ModelShape
+
+_NORM_EPS = 1e-5
+
+
+@dataclass(slots=True)
+class KvCache:
+    """Keys and values of the `length` tokens seen so far.
+
+    Both are [layers, batch, heads, context, head_dim]; what lies beyond `length` is meaningless.
+    """
+
+    keys: Tensor
+    values: Tensor
+    length: int = 0
+
+
+class GPT:
+    """Forward pass over the leaves of a `FlatParameters`.
+
+    Deliberately not a `torch.nn.Module`: its `.to()`, `zero_grad()` and `load_state_dict()` would
+    detach the parameters from the flat buffers.
+    """
+
+    def __init__(self, flat: FlatParameters) -> None:
+        self.flat = flat
+        self.shape: ModelShape = flat.shape
+
+    @property
+    def device(self) -> torch.device:
+        return self.flat.device
+
+    def logits(self, idx: Tensor) -> Tensor:
+        """Next-token logits [batch, tokens, vocab] of the int64 ids `idx` [batch, tokens].
+
+        Raises ValueError when there are more tokens than the context holds.
+        """
+        _, tokens = idx.shape
+        if tokens > self.shape.context:
+            raise ValueError(f"{tokens} tokens do not fit the context of {self.shape.context}")
+        x = self._embed(idx, 0)
+        for layer in self.flat.layers:
+            q, k, v = self._project_qkv(layer, x)
+            x = self._finish_layer(layer, x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        return F.linear(x, self.flat.head)
+
+    def loss(self, idx: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy in nats (0-d) of predicting `targets` from `idx`, both int64 [batch, tokens]."""
+        return F.cross_entropy(self.logits(idx).flatten(0, 1), targets.flatten())
+
+    def start_cache(self, batch: int) -> KvCache:
+        """An empty cache for `batch` sequences of up to `context` tokens."""
+        s = self.shape
+        dims = (s.layers, batch, s.heads, s.context, s.head_dim)
+        return KvCache(torch.empty(dims, device=self.device), torch.empty(dims, device=self.device))
+
+    def prefill(self, idx: Tensor, cache: KvCache) -> Tensor:
+        """Read the first tokens, int64 [batch, tokens], into an empty cache; next logits [batch, vocab].
+
+        Outside of autograd. Raises ValueError when the cache is not empty or the tokens do not fit.
+        """
+        if cache.length:
+            raise ValueError(f"prefill needs an empty cache, this one holds {cache.length} tokens")
+        return self._extend(idx, cache)
+
+    def forward_token(self, ids: Tensor, cache: KvCache) -> Tensor:
+        """Append one token per sequence, int64 ids [batch]; the logits [batch, vocab] that follow it.
+
+        Outside of autograd. Raises ValueError when the cache is full.
+        """
+        return self._extend(ids[:, None], cache)
+
+    @torch.no_grad()
+    def _extend(self, idx: Tensor, cache: KvCache) -> Tensor:
+        start, stop = cache.length, cache.length + idx.shape[1]
+        if stop > self.shape.context:
+            raise ValueError(f"{stop} tokens do not fit the context of {self.shape.context}")
+        x = self._embed(idx, start)
+        for layer, keys, values in zip(self.flat.layers, cache.keys, cache.values, strict=True):
+            q, keys[:, :, start:stop], values[:, :, start:stop] = self._project_qkv(layer, x)
+            # A single new token may look at everything before it, so only the first tokens need the mask.
+            attention = F.scaled_dot_product_attention(
+                q, keys[:, :, :stop], values[:, :, :stop], is_causal=start == 0
+            )
+            x = self._finish_layer(layer, x, attention)
+        cache.length = stop
+        return F.linear(x[:, -1], self.flat.head)
+
+    def _norm(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, (self.shape.d_model,), eps=_NORM_EPS)
+
+    def _embed(self, idx: Tensor, start: int) -> Tensor:
+        positions = self.flat.position_embedding[start : start + idx.shape[1]]
+        return self._norm(F.embedding(idx, self.flat.token_embedding) + positions)
+
+    def _project_qkv(self, layer: LayerWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each contiguous [batch, heads, tokens, head_dim]."""
+        batch, tokens, _ = x.shape
+        packed = F.linear(self._norm(x), layer.qkv).view(
+            batch, tokens, 3, self.shape.heads, self.shape.head_dim
+        )
+        # Attention over strided views of the packed projection is slower than over copies, copying included.
+        q, k, v = packed.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
+        return q, k, v
+
+    def _finish_layer(self, layer: LayerWeights, x: Tensor, attention: Tensor) -> Tensor:
+        """Add projected attention [batch, heads, tokens, head_dim] and MLP to x [batch, tokens, d_model]."""
+        x = x + F.linear(attention.transpose(1, 2).flatten(2), layer.wo)
+        hidden = F.relu(F.linear(self._norm(x), layer.fc1))
+        if self.shape.mlp == "relu2":
+            hidden = hidden.square()
+        return x + F.linear(hidden, layer.fc2)

@@ -1,0 +1,119 @@
+"""The event log of a run: what was asked, what happened, and when. One JSON object a line, only ever appended.
+
+Kinds: `start`, `resumed`, `phase`, `save_asked`, `save_seen`, `save_writing`, `save_durable`, `save_failed`, `removed`,
+`sample`, `gate`, `nonfinite`, `halt`, `override`, `pin`, `unpin`, `pivot`, `notice`, `error`, `stop`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from andrea_engine.run.io import append_line
+from andrea_engine.run.loss_entry import loads_bounded
+from andrea_engine.run.tailing import LineTail
+
+MAX_LINE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line. `time`: seconds since the epoch; `session`: starts so far; `facts`: the other keys."""
+
+    time: float
+    kind: str
+    session: int
+    facts: dict[str, object]
+
+    def number(self, name: str) -> float | None:
+        """A finite number among the facts, or None."""
+        value = self.facts.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            return None
+        return value
+
+    def integer(self, name: str) -> int | None:
+        value = self.number(name)
+        return int(value) if value is not None else None
+
+    def text(self, name: str) -> str:
+        """A string among the facts, or ''."""
+        value = self.facts.get(name)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def step(self) -> int | None:
+        return self.integer("step")
+
+
+class EventLog:
+    """Writer. A failed write never stops training: the last problem stands in `problem`."""
+
+    def __init__(self, path: Path, session: int) -> None:
+        self.path = path
+        self.session = session
+        self.problem: str | None = None
+
+    def append(self, kind: str, *, at: float | None = None, **facts: object) -> None:
+        """Append one event; `at` is its time when that is not now."""
+        when = time.time() if at is None else at
+        line = {"time": round(when, 3), "kind": kind, "session": self.session, **facts}
+        try:
+            append_line(self.path, msgspec.json.encode(line))
+            self.problem = None
+        except OSError as error:
+            self.problem = f"the event log cannot be written: {error.strerror}"
+
+
+def parse_event(line: bytes) -> Event | None:
+    """One line of an event log, or None when it is damaged."""
+    if not line.strip() or len(line) > MAX_LINE:
+        return None
+    try:
+        item = loads_bounded(line)
+    except ValueError:
+        return None
+    if not isinstance(item, dict):
+        return None
+    kind, when, session = item.pop("kind", None), item.pop("time", None), item.pop("session", 0)
+    if not isinstance(kind, str) or isinstance(when, bool) or not isinstance(when, (int, float)):
+        return None
+    if not math.isfinite(when) or not isinstance(session, int):
+        return None
+    return Event(float(when), kind, session, item)
+
+
+def read_events(path: Path) -> list[Event]:
+    """Every readable event of a run, oldest first; damaged lines are left out."""
+    tail = LineTail(path)
+    events: list[Event] = []
+    while lines := tail.read():
+        events += [event for event in map(parse_event, lines) if event is not None]
+    return events
+
+
+def pinned_steps(events: Iterable[Event]) -> set[int]:
+    """Steps whose checkpoints the keep rule must not remove: operator saves, pivot points, last good before a halt."""
+    pinned: set[int] = set()
+    for event in events:
+        if event.step is None:
+            continue
+        if event.kind == "pin" or (event.kind == "save_durable" and event.facts.get("pinned") is True):
+            pinned.add(event.step)
+        elif event.kind == "unpin":
+            pinned.discard(event.step)
+    return pinned
+
+
+def known_digests(events: Iterable[Event]) -> dict[int, str]:
+    """SHA-256 of each checkpoint by step, as recorded when it was saved (the last save of a step counts)."""
+    return {
+        event.step: event.text("sha256")
+        for event in events
+        if event.kind == "save_durable" and event.step is not None and event.text("sha256")
+    }

@@ -1,0 +1,103 @@
+"""`engine.json`: what the engine is doing right now, replaced once a second and at each change of phase."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from andrea_engine.run.io import atomic_write, read_optional
+
+FILE_LIMIT = 1024 * 1024
+
+RUNNING_PHASES = ("starting", "preparing", "loading", "compiling", "training", "sampling", "saving", "stopping")
+ENDED_PHASES = ("stopped", "finished", "halted", "pivot", "failed")
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """One NVIDIA device; every reading is None where the driver does not tell."""
+
+    uuid: str
+    name: str
+    power_w: float | None = None
+    limit_w: float | None = None
+    utilisation: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    temperature_c: float | None = None
+
+
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
+    """Readings of the machine. `gpu_problem` says in words why there are no GPU readings."""
+
+    time: float = 0.0
+    gpus: list[Gpu] = []
+    gpu_problem: str = ""
+    cpu_percent: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    load_1m: float | None = None
+    process_rss: int | None = None
+
+
+class LastSave(msgspec.Struct, frozen=True, kw_only=True):
+    step: int
+    bytes: int
+    seconds: float
+    time: float
+    reason: str
+
+
+class Saving(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint that is being written."""
+
+    step: int
+    done: int
+    total: int
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """State of the engine. `time` and `step_time` are seconds since the epoch, `step_seconds` a recent median."""
+
+    pid: int
+    process_start: int | None
+    boot_id: str
+    host: str
+    session: int
+    phase: str
+    phase_since: float
+    time: float
+    step: int = 0
+    target_step: int = 0
+    total_steps: int = 0
+    armed: bool = False
+    step_time: float | None = None
+    step_seconds: float | None = None
+    tokens_per_second: float | None = None
+    eta_seconds: float | None = None
+    device: str = ""
+    threads: int | None = None
+    n_params: int | None = None
+    save_asked: bool = False
+    stop_asked: bool = False
+    saving: Saving | None = None
+    last_save: LastSave | None = None
+    telemetry: Telemetry | None = None
+    curriculum: dict[str, object] | None = None
+    problem: str = ""
+    note: str = ""
+    exit_code: int | None = None
+
+
+def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
+    """Replace the file. Not fsynced: it is worth nothing after a power cut. Raises OSError."""
+    atomic_write(path, msgspec.json.encode(heartbeat), durable=False)
+
+
+def read_heartbeat(path: Path) -> Heartbeat | None:
+    """The last heartbeat, or None when there is none or it cannot be read."""
+    try:
+        data = read_optional(path, FILE_LIMIT)
+        return msgspec.json.decode(data, type=Heartbeat) if data else None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

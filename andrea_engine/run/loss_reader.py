@@ -1,0 +1,176 @@
+"""Follow a loss record while an engine appends to it, in every format that exists.
+
+Ours is a JSON array with one entry a line, whose last bytes are a line with `]`. An append overwrites that line, so
+the reader remembers the end of the last entry and not the end of the file. JSON lines and a document on one line
+(the original's array of pairs) are read too.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from andrea_engine.run.io import open_regular, read_regular
+from andrea_engine.run.loss_entry import LossEntry, decode_entries, entry_from, loads_bounded
+
+READ_CHUNK = 4 * 1024 * 1024
+DOCUMENT_LIMIT = 512 * 1024 * 1024
+_PUNCTUATION = b" \t\r\n,"
+
+
+@dataclass(slots=True)
+class Damage:
+    """Lines that could not be read: how many, and where the first one is."""
+
+    lines: int = 0
+    first_offset: int | None = None
+    first_line: int | None = None
+
+
+class LossReader:
+    """Incremental reader. `read` returns the entries added since the last call.
+
+    `restarted`: the last `read` found another file or a shorter one and began again. `shrunk`: the file got shorter
+    at some time, which nothing may ever do to it. `end`: offset behind the last complete entry. `lines_format`:
+    False when the file is one whole document, to which we never append.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.end = 0
+        self.size = 0
+        self.entries_read = 0
+        self.damage = Damage()
+        self.restarted = False
+        self.shrunk = False
+        self.lines_format = True
+        self._inode: int | None = None
+        self._document_stamp: tuple[int, int] | None = None
+        self._line = 0
+
+    def read_all(self) -> list[LossEntry]:
+        """Everything up to the end of the file."""
+        entries: list[LossEntry] = []
+        while True:
+            before = self.end
+            entries += self.read()
+            if self.end == before or not self.lines_format:
+                return entries
+
+    def read(self, limit: int = READ_CHUNK) -> list[LossEntry]:
+        """New entries, from at most about `limit` bytes. An unreadable or missing file gives []."""
+        self.restarted = False
+        try:
+            descriptor = open_regular(self.path)
+        except OSError:
+            return []
+        try:
+            status = os.fstat(descriptor)
+            self._notice_replacement(status)
+            self.size = status.st_size
+            if self.end == 0:
+                self.lines_format = _is_lines(os.pread(descriptor, 4096, 0))
+            if not self.lines_format:
+                return self._read_document(status)
+            data = os.pread(descriptor, limit, self.end)
+        finally:
+            os.close(descriptor)
+        return self._read_lines(data, full=len(data) == limit)
+
+    def _notice_replacement(self, status: os.stat_result) -> None:
+        replaced = self._inode is not None and status.st_ino != self._inode
+        shorter = status.st_size < self.end
+        if replaced or shorter:
+            self.shrunk = self.shrunk or shorter
+            self.restarted = True
+            self.end = self._line = self.entries_read = 0
+            self.damage = Damage()
+            self._document_stamp = None
+        self._inode = status.st_ino
+
+    def _read_document(self, status: os.stat_result) -> list[LossEntry]:
+        stamp = (status.st_size, status.st_mtime_ns)
+        if stamp == self._document_stamp:
+            return []
+        try:
+            document = loads_bounded(read_regular(self.path, DOCUMENT_LIMIT))
+        except (OSError, ValueError):
+            return []  # half written, or damaged: the next look tells
+        self.restarted = self._document_stamp is not None
+        self._document_stamp = stamp
+        items = document if isinstance(document, list) else []
+        entries = [entry for entry in map(entry_from, items) if entry is not None]
+        self.damage = Damage(len(items) - len(entries))
+        self.entries_read = len(entries)
+        return entries
+
+    def _read_lines(self, data: bytes, *, full: bool) -> list[LossEntry]:
+        region = data[: data.rfind(b"\n") + 1]
+        if not region and full:
+            region = data  # one endless line: counted as damage below, so that reading goes on
+        last = region.rfind(b"}") + 1
+        if last == 0:
+            if full:
+                self._damaged(self.end)
+                self.end += len(region)
+            return []
+        body = region[:last].lstrip(b"[" + _PUNCTUATION)
+        try:
+            entries = _normalised(decode_entries(b"[" + _joined(body) + b"]"))
+            self._line += region.count(b"\n", 0, last)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            entries = self._read_carefully(region[:last])
+        self.end += last
+        self.entries_read += len(entries)
+        return entries
+
+    def _read_carefully(self, region: bytes) -> list[LossEntry]:
+        """Line by line, so that one bad line costs only itself."""
+        entries: list[LossEntry] = []
+        offset = self.end
+        for raw in region.split(b"\n"):
+            line = raw.strip(_PUNCTUATION)
+            if line and line not in (b"[", b"]"):
+                entry = _parse_line(line)
+                if entry is None:
+                    self._damaged(offset)
+                else:
+                    entries.append(entry)
+            offset += len(raw) + 1
+            self._line += 1
+        self._line -= 1
+        return entries
+
+    def _damaged(self, offset: int) -> None:
+        self.damage.lines += 1
+        if self.damage.first_offset is None:
+            self.damage.first_offset = offset
+            self.damage.first_line = self._line + 1
+
+
+def _is_lines(head: bytes) -> bool:
+    """True for our array of lines and for JSON lines; an empty file counts as ours."""
+    return head.strip() in (b"", b"[", b"[]") or head.startswith((b"[\n{", b"[\n]", b"{"))
+
+
+def _joined(body: bytes) -> bytes:
+    """JSON lines carry no commas: put them between the objects."""
+    return body if b"}\n{" not in body else body.replace(b"}\n{", b"},\n{")
+
+
+def _normalised(entries: list[LossEntry]) -> list[LossEntry]:
+    """A null loss is a non-finite loss, even where the writer did not name it."""
+    return [
+        entry if entry.loss is not None or entry.nonfinite else msgspec.structs.replace(entry, nonfinite=["loss"])
+        for entry in entries
+    ]
+
+
+def _parse_line(line: bytes) -> LossEntry | None:
+    try:
+        return entry_from(loads_bounded(line))
+    except ValueError:
+        return None

@@ -1,0 +1,202 @@
+"""The writing side of the loss record: journal each step, commit with each durable checkpoint.
+
+Entries of the steps since the last checkpoint live in `.loss.journal.jsonl`; when the checkpoint that contains them
+is durable they are appended to `.loss.json`. So every entry in `.loss.json` is an ancestor of the weights on disk,
+whatever was killed when. No byte before the closing bracket of `.loss.json` ever changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from dataclasses import dataclass, field
+
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import ConfigError
+from andrea_engine.run.io import atomic_write, fsync_directory, open_regular, write_all
+from andrea_engine.run.loss_entry import LossEntry, current_branch
+from andrea_engine.run.loss_reader import LossReader
+
+EMPTY = b"[\n]\n"
+CLOSING = b"\n]\n"
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What a start found in the record. `entries` lead up to the checkpoint; `notices` are for people."""
+
+    entries: list[LossEntry]
+    notices: list[str] = field(default_factory=list)
+    retrained: int = 0
+
+
+class LossRecord:
+    """Owner of the two files while the engine holds the lock.
+
+    `append` is called by the training loop, `commit` by the checkpoint writer: a lock keeps the two apart. A failed
+    journal write (full disk) keeps the entries in memory, in order, and is tried again with the next step.
+    """
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self._lock = threading.Lock()
+        self._pending: list[LossEntry] = []  # in the journal or on their way there, not yet committed
+        self._unwritten = b""
+        self._journal: int | None = None
+        self._journal_end = 0
+        self._end = 0  # offset behind the last entry of .loss.json
+        self.problem: str | None = None  # why the journal cannot be written at present
+
+    # -- start ------------------------------------------------------------------------------------------------
+
+    def recover(self, checkpoint_step: int, *, accept_damage: bool = False) -> Recovery:
+        """Finish what an earlier process left undone and open the record for steps after `checkpoint_step`.
+
+        Raises ConfigError when the record has damage that no crash explains, or a format we never append to.
+        """
+        reader = LossReader(self.directory.loss)
+        recorded = reader.read_all()
+        recovery = Recovery(entries=[])
+        self._check(reader, accept_damage)
+        journal = self._read_journal()
+        newest = recorded[-1].step if recorded else 0
+        missing = [e for e in current_branch(journal) if newest < e.step <= checkpoint_step]
+        self._repair_end(reader, recovery)
+        if missing:
+            self._append_to_record(missing)
+            recovery.notices.append(
+                f"finished the commit of steps {missing[0].step:,} to {missing[-1].step:,} to .loss.json"
+            )
+        recovery.retrained = max((e.step for e in (*recorded, *journal)), default=0) - checkpoint_step
+        recovery.entries = [e for e in current_branch([*recorded, *missing]) if e.step <= checkpoint_step]
+        if recovery.retrained > 0:
+            recovery.notices.append(
+                f"steps {checkpoint_step + 1:,} to {checkpoint_step + recovery.retrained:,} were after the last "
+                f"durable checkpoint and are trained again"
+            )
+        self._replace_journal([])
+        return recovery
+
+    def _check(self, reader: LossReader, accept_damage: bool) -> None:
+        path = self.directory.loss
+        if not reader.lines_format:
+            raise ConfigError(f"{path} is one JSON document and not one entry a line; it is read but never appended to")
+        damage = reader.damage
+        if damage.lines and not accept_damage:
+            raise ConfigError(
+                f"{path} has {damage.lines:,} unreadable line(s), the first at line {damage.first_line} "
+                f"(byte {damage.first_offset}); look at it, then train with --accept-damaged-record"
+            )
+
+    def _read_journal(self) -> list[LossEntry]:
+        return LossReader(self.directory.journal).read_all()
+
+    def _repair_end(self, reader: LossReader, recovery: Recovery) -> None:
+        """Close the array behind the last complete entry; a torn entry is kept aside, never thrown away."""
+        path = self.directory.loss
+        if not path.exists():
+            atomic_write(path, EMPTY)
+            self._end = 1
+            return
+        descriptor = open_regular(path, os.O_RDWR)
+        try:
+            size = os.fstat(descriptor).st_size
+            self._end = reader.end if reader.entries_read else min(size, 1)
+            tail = os.pread(descriptor, size - self._end, self._end)
+            if tail in (CLOSING, b"\n]"):
+                return
+            remainder = tail.strip(b" \r\n,[]")
+            if remainder:
+                self.directory.archive.mkdir(exist_ok=True)
+                aside = self.directory.archive / f"torn-loss-at-{self._end}.txt"
+                atomic_write(aside, tail)
+                recovery.notices.append(
+                    f"cut a half-written entry of {len(remainder)} bytes off .loss.json (kept in archive/{aside.name})"
+                )
+            if self._end == 0:
+                write_all_at(descriptor, b"[", 0)
+                self._end = 1
+            write_all_at(descriptor, CLOSING, self._end)
+            os.ftruncate(descriptor, self._end + len(CLOSING))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    # -- while training ---------------------------------------------------------------------------------------
+
+    def append(self, entry: LossEntry) -> None:
+        """Record one step in the journal. Never raises for a full or failing disk: see `problem`."""
+        with self._lock:
+            self._pending.append(entry)
+            self._unwritten += entry.to_line() + b"\n"
+            self._flush()
+
+    def commit(self, step: int) -> None:
+        """The checkpoint of `step` is durable: move the entries up to it into `.loss.json`, durably.
+
+        Raises OSError when the record cannot be written; nothing is lost then, the next commit includes it.
+        """
+        with self._lock:
+            ready = [e for e in self._pending if e.step <= step]
+            if not ready:
+                return
+            self._append_to_record(ready)
+            self._replace_journal([e for e in self._pending if e.step > step])
+
+    def sync_journal(self) -> None:
+        """Make the journal durable; comes before the checkpoint in the commit order. Raises OSError."""
+        with self._lock:
+            self._flush()
+            if self._journal is not None:
+                os.fsync(self._journal)
+
+    def close(self) -> None:
+        with self._lock:
+            self._flush()
+            if self._journal is not None:
+                os.close(self._journal)
+                self._journal = None
+
+    def _flush(self) -> None:
+        if self._journal is None or not self._unwritten:
+            return
+        try:
+            written = write_all_at(self._journal, self._unwritten, self._journal_end)
+        except OSError as error:
+            self.problem = f"the loss journal cannot be written: {error.strerror}"
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._journal, self._journal_end)
+            return
+        self._journal_end += written
+        self._unwritten = b""
+        self.problem = None
+
+    def _append_to_record(self, entries: list[LossEntry]) -> None:
+        first = self._end <= 1
+        text = (b"\n" if first else b",\n") + b",\n".join(entry.to_line() for entry in entries)
+        descriptor = open_regular(self.directory.loss, os.O_RDWR)
+        try:
+            write_all_at(descriptor, text + CLOSING, self._end)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._end += len(text)
+
+    def _replace_journal(self, entries: list[LossEntry]) -> None:
+        """Shorten the journal to `entries` by replacing it, so that a reader never sees half of it."""
+        data = b"".join(entry.to_line() + b"\n" for entry in entries)
+        atomic_write(self.directory.journal, data)
+        if self._journal is not None:
+            os.close(self._journal)
+        self._journal = open_regular(self.directory.journal, os.O_WRONLY)
+        self._journal_end = len(data)
+        self._pending = list(entries)
+        self._unwritten = b""
+        fsync_directory(self.directory.path)
+
+
+def write_all_at(descriptor: int, data: bytes, offset: int) -> int:
+    """Write all of `data` at `offset`. The bytes before it stay as they are. Raises OSError."""
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    return write_all(descriptor, data)

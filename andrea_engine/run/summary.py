@@ -1,0 +1,213 @@
+"""All facts of a run in one value: what `status`, `--once` and `--json` print, and the screen shows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+import msgspec
+
+from andrea_engine.run.arms import arm_rows, focus_text
+from andrea_engine.run.checkpoint import checkpoint_bytes, list_checkpoints
+from andrea_engine.run.condition import condition
+from andrea_engine.run.config import RunConfig, load_config
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import RunError
+from andrea_engine.run.events import Event, pinned_steps, read_events
+from andrea_engine.run.heartbeat import Heartbeat, LastSave, Saving, Telemetry
+from andrea_engine.run.launch import engine_status
+from andrea_engine.run.loss_entry import LossEntry, current_branch
+from andrea_engine.run.loss_reader import LossReader
+from andrea_engine.run.samples import Sample, read_samples
+from andrea_engine.run.state import read_state
+
+RECENT_EVENTS = 20
+
+
+class CheckpointFact(msgspec.Struct, frozen=True):
+    file: str
+    step: int
+    bytes: int
+    pinned: bool
+    problem: str | None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts; None is unknown. Times are seconds since the epoch, energy is kWh, sizes are bytes."""
+
+    run: str
+    state: str
+    sentence: str
+    alive: bool
+    pid: int | None
+    session: int | None
+    preset: str | None
+    device: str | None
+    n_params: int | None
+    step: int
+    target_step: int | None
+    total_steps: int | None
+    entries: int
+    first_loss: float | None
+    loss: float | None
+    ema: float | None
+    lr: float | None
+    grad_norm: float | None
+    nonfinite_steps: int
+    source: str | None
+    step_seconds: float | None
+    steps_per_minute: float | None
+    tokens_per_second: float | None
+    eta_seconds: float | None
+    power_w: float | None
+    energy_kwh: float | None
+    telemetry: Telemetry | None
+    saving: Saving | None
+    last_save: LastSave | None
+    checkpoints: list[CheckpointFact]
+    disk_free: int | None
+    checkpoint_bytes: int | None
+    samples: int
+    sample: Sample | None
+    gate_low_in_row: int | None
+    gate_threshold: float | None
+    gate_consecutive: int | None
+    focus: str
+    arms: list[dict[str, object]]
+    policy: int
+    events: list[dict[str, object]]
+    problems: list[str]
+    time: float
+
+
+def summarise(directory: RunDirectory) -> Summary:
+    """Read a run directory once. Never raises for its content: what cannot be read stands in `problems`."""
+    problems: list[str] = []
+    status = engine_status(directory)
+    state = condition(directory, status)
+    config = _config(directory, problems)
+    reader = LossReader(directory.loss_record())
+    entries = current_branch([*reader.read_all(), *LossReader(directory.journal).read_all()])
+    if reader.damage.lines:
+        problems.append(f"{reader.damage.lines:,} unreadable line(s) in {reader.path.name}")
+    events = read_events(directory.events)
+    beat = status.heartbeat
+    samples = _samples(directory, problems)
+    snapshot = (beat.curriculum if beat else None) or _state(directory, problems)
+    last = entries[-1] if entries else None
+    step = max(last.step if last else 0, beat.step if beat and state.alive else 0)
+    n_params = (beat.n_params if beat else None) or (config.n_params if config else None)
+    typical = beat.step_seconds if beat and state.alive else None
+    return Summary(
+        run=str(directory.path),
+        state=state.word,
+        sentence=state.sentence,
+        alive=state.alive,
+        pid=beat.pid if beat and state.alive else None,
+        session=beat.session if beat else None,
+        preset=config.preset or None if config else None,
+        device=beat.device or None if beat else None,
+        n_params=n_params,
+        step=step,
+        target_step=beat.target_step or None if beat else None,
+        total_steps=config.schedule.steps if config else None,
+        entries=len(entries),
+        first_loss=next((e.loss for e in entries if e.loss is not None), None),
+        loss=last.loss if last else None,
+        ema=_last_ema(entries),
+        lr=last.lr if last else None,
+        grad_norm=last.grad_norm if last else None,
+        nonfinite_steps=sum(1 for e in entries if e.nonfinite),
+        source=last.source if last else None,
+        step_seconds=typical,
+        steps_per_minute=60.0 / typical if typical else None,
+        tokens_per_second=beat.tokens_per_second if beat and state.alive else None,
+        eta_seconds=beat.eta_seconds if beat and state.alive else None,
+        power_w=last.power_w if last else None,
+        energy_kwh=_energy(entries),
+        telemetry=beat.telemetry if beat and state.alive else None,
+        saving=beat.saving if beat and state.alive else None,
+        last_save=_last_save(beat, events),
+        checkpoints=_checkpoints(directory, config, events),
+        disk_free=_free(directory),
+        checkpoint_bytes=checkpoint_bytes(n_params) if n_params else None,
+        samples=len(samples),
+        sample=samples[-1] if samples else None,
+        gate_low_in_row=_gate_count(events),
+        gate_threshold=config.gate.threshold if config else None,
+        gate_consecutive=config.gate.consecutive if config else None,
+        focus=focus_text(snapshot, step),
+        arms=[{name: getattr(row, name) for name in row.__slots__} for row in arm_rows(snapshot)],
+        policy=directory.policy_generation(),
+        events=[{"time": e.time, "kind": e.kind, **e.facts} for e in events[-RECENT_EVENTS:]],
+        problems=problems,
+        time=round(time.time(), 3),
+    )
+
+
+def _config(directory: RunDirectory, problems: list[str]) -> RunConfig | None:
+    if not directory.exists():
+        return None
+    try:
+        return load_config(directory)
+    except RunError as error:
+        problems.append(str(error))
+        return None
+
+
+def _samples(directory: RunDirectory, problems: list[str]) -> list[Sample]:
+    try:
+        return read_samples(directory.sample_record())
+    except RunError as error:
+        problems.append(str(error))
+        return []
+
+
+def _state(directory: RunDirectory, problems: list[str]) -> dict[str, object] | None:
+    try:
+        return read_state(directory.state)
+    except RunError as error:
+        problems.append(str(error))
+        return None
+
+
+def _last_ema(entries: list[LossEntry]) -> float | None:
+    return next((e.ema for e in reversed(entries) if e.ema is not None), None)
+
+
+def _energy(entries: list[LossEntry]) -> float | None:
+    joules = next((e.energy_j for e in reversed(entries) if e.energy_j is not None), None)
+    return None if joules is None else joules / 3.6e6
+
+
+def _gate_count(events: list[Event]) -> int | None:
+    return next((e.integer("consecutive_low") for e in reversed(events) if e.kind == "sample"), None)
+
+
+def _last_save(beat: Heartbeat | None, events: list[Event]) -> LastSave | None:
+    if beat is not None and beat.last_save is not None:
+        return beat.last_save
+    for event in reversed(events):
+        if event.kind == "save_durable" and event.step is not None:
+            size, seconds = event.integer("bytes") or 0, event.number("seconds") or 0.0
+            return LastSave(step=event.step, bytes=size, seconds=seconds, time=event.time, reason=event.text("reason"))
+    return None
+
+
+def _checkpoints(directory: RunDirectory, config: RunConfig | None, events: list[Event]) -> list[CheckpointFact]:
+    pinned = pinned_steps(events)
+    return [
+        CheckpointFact(f.path.name, f.step, f.bytes, f.step in pinned, f.problem)
+        for f in list_checkpoints(directory.path, config.n_params if config else None)
+    ]
+
+
+def _free(directory: RunDirectory) -> int | None:
+    path = directory.path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    try:
+        return shutil.disk_usage(path).free if os.access(path, os.R_OK) else None
+    except OSError:
+        return None

@@ -1,0 +1,125 @@
+"""One life of the engine: take the lock, prepare, resume, train, and leave a last word. No torch at import time."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+from andrea_engine import __version__
+from andrea_engine.latch import SignalLatch
+from andrea_engine.run.config import RunConfig, load_config
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import ExitCode, RunError
+from andrea_engine.run.events import Event, EventLog, read_events
+from andrea_engine.run.io import remove_stale_temporaries
+from andrea_engine.run.lock import EngineLock
+from andrea_engine.run.process import is_alive
+from andrea_engine.train.reporter import Reporter
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """What the command line adds to run.toml. `until_step`: train until this step, None for the planned total."""
+
+    until_step: int | None = None
+    override_halt: bool = False
+    accept_damage: bool = False
+
+
+@dataclass(slots=True)
+class EngineContext:
+    """What every part of a living engine shares."""
+
+    directory: RunDirectory
+    config: RunConfig
+    options: TrainOptions
+    latch: SignalLatch
+    events: EventLog
+    history: list[Event]
+    reporter: Reporter
+
+    def notice(self, text: str) -> None:
+        """Tell the operator, on the screen, in the log and for ever."""
+        self.events.append("notice", text=text)
+        say(text)
+
+
+def say(text: str) -> None:
+    """A line for whoever looks at standard output. That nobody can read it any more is no reason to stop."""
+    try:
+        print(text, flush=True)
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.close()
+
+
+def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) -> ExitCode:
+    """Train a run until its target, a request to stop, or a halt. Raises RunError for what stops it earlier."""
+    config = load_config(directory)
+    lock = EngineLock(directory)
+    history = read_events(directory.events)
+    session = 1 + max((event.session for event in history if event.kind == "start"), default=0)
+    events = EventLog(directory.events, session)
+    reporter = Reporter(directory, events, latch)
+    context = EngineContext(directory, config, options, latch, events, history, reporter)
+    torch_import = threading.Thread(target=importlib.import_module, args=("torch",), daemon=True)
+    torch_import.start()  # 2 s of reading libraries, while this thread prepares the data
+    reporter.set(total_steps=config.schedule.steps, target_step=options.until_step or config.schedule.steps)
+    reporter.start()
+    events.append("start", pid=os.getpid(), host=socket.gethostname(), andrea=__version__)
+    try:
+        outcome = _live(context, torch_import)
+    except RunError as error:
+        events.append("error", error=str(error), exit_code=int(error.exit_code))
+        reporter.finish("failed", int(error.exit_code), str(error))
+        raise
+    except BaseException as error:
+        events.append("error", error=f"{type(error).__name__}: {error}", exit_code=int(ExitCode.FAILED))
+        reporter.finish("failed", int(ExitCode.FAILED), f"{type(error).__name__}: {error}; see engine.log")
+        raise
+    finally:
+        lock.release()
+    return outcome
+
+
+def _live(context: EngineContext, torch_import: threading.Thread) -> ExitCode:
+    from andrea_engine.data.token_cache import PreparationStopped
+    from andrea_engine.train.preparation import prepare
+
+    freed = remove_stale_temporaries(context.directory.path, is_alive)
+    if freed:
+        context.notice(f"removed half-written files of an earlier process, {freed:,} bytes freed")
+    context.reporter.enter("preparing", note="reading the sources")
+    context.events.append("phase", phase="preparing")
+    started = time.monotonic()
+    try:
+        prepared = prepare(
+            context.directory,
+            context.config,
+            report=lambda note: context.reporter.enter("preparing", note=note),
+            should_stop=lambda: context.latch.stop_asked is not None,
+        )
+    except PreparationStopped:
+        return _stopped_early(context)
+    for text in prepared.notices:
+        context.notice(text)
+    say(f"data ready in {time.monotonic() - started:.1f} s")
+    context.reporter.enter("loading", note="loading PyTorch and the model")
+    torch_import.join()
+    from andrea_engine.train.trainer import Trainer
+
+    trainer = Trainer(context, prepared)
+    return trainer.run()
+
+
+def _stopped_early(context: EngineContext) -> ExitCode:
+    context.events.append("stop", reason="asked", step=None, exit_code=0)
+    context.reporter.finish("stopped", 0, "stopped while the data were being prepared; nothing was trained or lost")
+    say("stopped before the first step")
+    return ExitCode.OK

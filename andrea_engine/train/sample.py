@@ -1,0 +1,68 @@
+"""The one door for samples: whoever wants a text from the model gets it here, and it leaves scored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+from andrea_engine.coherence.metrics import METRICS_VERSION, Scores, score
+from andrea_engine.curriculum.draws import integer
+from andrea_engine.data.tokenizer import BOS, Tokenizer
+from andrea_engine.model.gpt import GPT
+from andrea_engine.model.sampling import SamplerConfig, generate
+from andrea_engine.run.samples import Sample, StoredScores
+
+
+def sample_seed(run_seed: int, step: int) -> int:
+    """Seed of the cadence sample of a step, so that it can be made again."""
+    return integer(0, 2**62, run_seed, "sample", step)
+
+
+def make_sample(
+    model: GPT,
+    tokenizer: Tokenizer,
+    *,
+    step: int,
+    tokens: int,
+    config: SamplerConfig,
+    prompt: str = "",
+    source: str | None = None,
+    loss: float | None = None,
+    session: int | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Sample | None:
+    """Generate at most `tokens` tokens after `prompt` and score the generated text; None when it was cut short.
+
+    A prompt longer than the context keeps its end. Raises RunError when the weights are damaged.
+    """
+    prompt_ids = [int(token) for token in tokenizer.encode(prompt)][-(model.shape.context - 1) :] if prompt else []
+    generated = generate(model, [BOS, *prompt_ids][-model.shape.context :], tokens, config, should_stop)
+    if not generated.finished:
+        return None
+    text = tokenizer.decode(generated.ids)
+    return Sample(
+        step=step,
+        text=text,
+        scores=stored(score(text)),
+        source=source,
+        loss=loss,
+        time=round(time.time(), 3),
+        tokens=len(generated.ids),
+        temperature=config.temperature,
+        seed=config.seed,
+        prompt=prompt,
+        metrics_version=METRICS_VERSION,
+        session=session,
+    )
+
+
+def stored(scores: Scores) -> StoredScores:
+    """The scores as they are written to the sample record."""
+    return StoredScores(**asdict(scores), total=scores.total)
+
+
+def scores_of(sample: Sample) -> Scores:
+    """Scores of a stored sample; scored now if it was stored without."""
+    s = sample.scores
+    return score(sample.text) if s is None else Scores(s.bigram, s.trigram, s.english, s.character)

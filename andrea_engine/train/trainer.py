@@ -1,0 +1,215 @@
+"""The training loop: choose an arm, train a step, and at the step's end do what was asked or is due."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import torch
+
+from andrea_engine.data.batches import BatchSequence
+from andrea_engine.model.flat import FlatParameters
+from andrea_engine.model.gpt import GPT
+from andrea_engine.run.errors import ExitCode
+from andrea_engine.run.loss_entry import make_entry
+from andrea_engine.run.loss_record import LossRecord
+from andrea_engine.telemetry.monitor import Monitor
+from andrea_engine.train.audit import Audit
+from andrea_engine.train.engine import EngineContext, say
+from andrea_engine.train.optimizer import AdamW
+from andrea_engine.train.preparation import Prepared
+from andrea_engine.train.progress import TrainingState
+from andrea_engine.train.resume import resume
+from andrea_engine.train.saving import Saver
+from andrea_engine.train.schedule import learning_rate
+
+NONFINITE_HALT = 3  # steps in a row whose loss or gradient is not finite
+SAY_SECONDS = 5.0
+
+
+class Trainer:
+    """One session of training. The order of the constructor is the order of a start."""
+
+    def __init__(self, context: EngineContext, prepared: Prepared) -> None:
+        self.context = context
+        self.config = context.config
+        self.prepared = prepared
+        resumed = resume(context, prepared)
+        self.state: TrainingState = resumed.state
+        self.flat: FlatParameters = resumed.flat
+        self.record: LossRecord = resumed.record
+        self.monitor: Monitor = resumed.monitor
+        self.model = GPT(self.flat)
+        schedule = self.config.schedule
+        self.optimizer = AdamW(
+            self.flat, (schedule.beta1, schedule.beta2), schedule.eps, schedule.weight_decay, schedule.clip
+        )
+        self.saver = Saver(context, self.flat, self.record, self.state.curriculum.snapshot)
+        self.audit = Audit(context, self.model, prepared.tokenizer, self.saver)
+        self._sequences: dict[str, BatchSequence] = {}
+        self._said = self._published = float("-inf")
+        context.reporter.tokens_per_step = self.config.tokens_per_step
+        context.reporter.read_saving = self.saver.progress
+        context.reporter.read_telemetry = lambda: self.monitor.telemetry
+
+    @property
+    def target(self) -> int:
+        return self.context.options.until_step or self.config.schedule.steps
+
+    def run(self) -> ExitCode:
+        """Train until the target, a stop or a halt; returns the exit code after everything is durable."""
+        self.monitor.start()
+        try:
+            code = self._loop()
+        finally:
+            self.record.close()
+            self.monitor.stop()
+        return code
+
+    def _loop(self) -> ExitCode:
+        context, state, latch = self.context, self.state, self.context.latch
+        halted = self.audit.halted_already(state.step)
+        if halted is not None:
+            return self._leave("halted", ExitCode.HALTED, halted)
+        self.audit.make_up_for_missing(state)
+        context.reporter.enter("training", step=state.step, note="")
+        context.events.append("phase", phase="training", step=state.step)
+        while state.step < self.target and latch.stop_asked is None:
+            self._train_step(state.step + 1)
+            halt = self._step_end()
+            if halt is not None:
+                return self._halt(halt)
+        return self._stop()
+
+    # -- one step ---------------------------------------------------------------------------------------------
+
+    def _train_step(self, step: int) -> None:
+        started = time.perf_counter()
+        joules_before = self.monitor.energy.joules
+        state, schedule = self.state, self.config.schedule
+        choice = state.curriculum.choose(step)
+        batch = torch.from_numpy(self._sequence(choice.source).batch(choice.pull)).to(self.flat.device)
+        lr = learning_rate(step - 1, schedule.peak_lr, schedule.floor_ratio, schedule.warmup_steps, schedule.steps)
+        loss_tensor = self.model.loss(batch[:, :-1], batch[:, 1:])
+        loss_tensor.backward()  # type: ignore[no-untyped-call]
+        loss = float(loss_tensor.detach())  # waits for the device
+        grad_norm = self.optimizer.step(step, lr)  # leaves the weights alone when the norm is not finite
+        seconds = time.perf_counter() - started
+        finite = math.isfinite(loss) and math.isfinite(grad_norm)
+        state.curriculum.observe(step, choice.source, loss if math.isfinite(loss) else None)
+        state.step = step
+        state.nonfinite_in_row = 0 if finite else state.nonfinite_in_row + 1
+        joules = self.monitor.energy.joules
+        state.last = make_entry(
+            step=step,
+            loss=loss,
+            ema=state.ema.update(loss),
+            source=choice.source,
+            lr=lr,
+            grad_norm=grad_norm,
+            seconds=round(seconds, 6),
+            power_w=self._power(joules_before, joules, seconds),
+            energy_j=None if joules is None else round(joules, 1),
+            policy=state.curriculum.generation,
+            session=self.context.events.session,
+        )
+        self.record.append(state.last)
+        self.context.reporter.step_done(step, seconds)
+        self._publish_curriculum()
+        if not finite:
+            self.context.events.append(
+                "nonfinite", step=step, source=choice.source, pull=choice.pull, fields=state.last.nonfinite
+            )
+
+    def _publish_curriculum(self) -> None:
+        """Once a second at most: the rows of the arms table. Here, because only this thread may read the bandit."""
+        now = time.monotonic()
+        if now - self._published >= 1.0:
+            self._published = now
+            self.context.reporter.set(curriculum=self.state.curriculum.snapshot())
+
+    def _sequence(self, source: str) -> BatchSequence:
+        if source not in self._sequences:
+            self._sequences[source] = BatchSequence(
+                self.prepared.corpus.array(source),
+                source,
+                self.config.seed,
+                self.config.schedule.batch,
+                self.config.model.context,
+            )
+        return self._sequences[source]
+
+    def _power(self, before: float | None, after: float | None, seconds: float) -> float | None:
+        """Mean watts over a step; a step shorter than the readings takes the newest reading."""
+        if after is None:
+            return None
+        if before is not None and seconds > 2.0 and after > before:
+            return round((after - before) / seconds, 1)
+        powers = [gpu.power_w for gpu in self.monitor.telemetry.gpus if gpu.power_w is not None]
+        return round(sum(powers), 1) if powers else None
+
+    # -- the end of a step ------------------------------------------------------------------------------------
+
+    def _step_end(self) -> str | None:
+        """Saves and samples that are asked for or due. Returns why to halt, or None."""
+        state = self.state
+        if state.nonfinite_in_row >= NONFINITE_HALT:
+            return f"{NONFINITE_HALT} steps in a row had a loss or gradient that is not finite"
+        self._say_progress()
+        self.saver.at_step_end(state.step, final=state.step == self.target)
+        if self.context.latch.stop_asked is not None:
+            return None  # the sample of this step is made by the next start
+        if state.step % self.config.sample.every == 0:
+            halt = self.audit.sample(state)
+            self.context.reporter.enter("training", note="")
+            return halt
+        return None
+
+    def _say_progress(self) -> None:
+        now = time.monotonic()
+        entry = self.state.last
+        if entry is None or now - self._said < SAY_SECONDS:
+            return
+        self._said = now
+        loss = "not finite" if entry.loss is None else f"{entry.loss:.3f}"
+        ema = "unknown" if entry.ema is None else f"{entry.ema:.3f}"
+        rate = self.config.tokens_per_step / entry.seconds if entry.seconds else 0.0
+        say(f"step {entry.step:,} of {self.target:,}  loss {loss}  EMA {ema}  {rate:,.0f} tokens/s  {entry.source}")
+
+    # -- leaving ----------------------------------------------------------------------------------------------
+
+    def _stop(self) -> ExitCode:
+        """Target reached or stop asked: everything up to this step becomes durable, then exit 0, or 3."""
+        step = self.state.step
+        asked = self.context.latch.stop_asked
+        if asked is not None:
+            self.context.reporter.enter("stopping", note="saving before the exit")
+        error = self.saver.final_save(step, asked)
+        if error is not None:
+            return self._leave("failed", ExitCode.SAVE_FAILED, f"could not save step {step:,}: {error}")
+        finished = step >= self.config.schedule.steps
+        if step == 0:
+            note = "stopped before the first step; nothing was trained or lost"
+        else:
+            note = f"{'finished' if finished else 'stopped'} at step {step:,}, saved"
+        return self._leave("finished" if finished else "stopped", ExitCode.OK, note)
+
+    def _halt(self, reason: str) -> ExitCode:
+        step = self.state.step
+        self.context.reporter.enter("stopping", note="saving after the halt")
+        if self.state.nonfinite_in_row == 0:
+            error = self.saver.final_save(step, None, reason="halt")
+            if error is not None:
+                reason += f"; the present state could not be saved: {error}"
+        else:
+            self.saver.wait()
+        last_good = self.audit.status.last_good_step
+        pinned = self.saver.pin_last_good(last_good if self.state.nonfinite_in_row == 0 else step - NONFINITE_HALT)
+        self.context.events.append("halt", step=step, reason=reason, last_good_step=last_good, pinned=pinned)
+        return self._leave("halted", ExitCode.HALTED, reason)
+
+    def _leave(self, phase: str, code: ExitCode, note: str) -> ExitCode:
+        self.context.events.append("stop", phase=phase, step=self.state.step, reason=note, exit_code=int(code))
+        self.context.reporter.finish(phase, int(code), note)
+        say(note)
+        return code

@@ -1,0 +1,1 @@
+"""Terminal console for andrea_engine runs; see README.md."""
