@@ -19,7 +19,7 @@ import numpy.typing as npt
 from andrea_engine.data.sources import check_name
 from andrea_engine.data.sources.base import Source, SourceUnavailable
 from andrea_engine.data.tokenizer import BOS, Tokenizer
-from andrea_engine.run.errors import ConfigError
+from andrea_engine.run.errors import ConfigError, SaveError
 from andrea_engine.run.io import atomic_write, open_regular, read_optional, remove_stale_temporaries
 
 MANIFEST = "manifest.json"
@@ -126,9 +126,23 @@ def prepare(
 
     A source without text is listed in `Corpus.unavailable` with its reason, and asked again at the next start.
     Raises ConfigError when no source has text or a name is not usable, PreparationStopped when `should_stop()`
-    turns true between two blocks of documents, OSError when the disk refuses.
+    turns true between two blocks of documents, SaveError when the disk refuses.
     """
     _check_names(sources)
+    try:
+        return _prepare(sources, tokenizer, directory, context, progress, should_stop)
+    except OSError as error:
+        raise SaveError(f"the encoded text cannot be written to {directory}: {error.strerror or error}") from error
+
+
+def _prepare(  # noqa: PLR0917 - the arguments of `prepare`, in its order
+    sources: Sequence[Source],
+    tokenizer: Tokenizer,
+    directory: Path,
+    context: int,
+    progress: Progress | None,
+    should_stop: Callable[[], bool] | None,
+) -> Corpus:
     directory.mkdir(parents=True, exist_ok=True)
     remove_stale_temporaries(directory, alive=lambda _pid: False)  # the engine's lock keeps other writers out
     known = _read_manifest(directory)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from andrea_engine.run.checkpoint import file_digest, list_checkpoints
+from andrea_engine.run.checkpoint import digest_problem, list_checkpoints
 from andrea_engine.run.config import RunConfig, load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
@@ -75,17 +75,9 @@ def _check_checkpoints(
     digests = known_digests(read_events(directory.events))
     newest = None
     for file in list_checkpoints(directory.path, config.n_params if config else None):
-        problem = file.problem
-        note = "valid"
-        if problem is None:
-            known = digests.get(file.step)
-            try:
-                if known is None:
-                    note = "valid, unverified: no digest of it was recorded"
-                elif file_digest(file.path) != known:
-                    problem = "its bytes differ from the digest recorded when it was saved"
-            except OSError as error:
-                problem = f"cannot be read: {error.strerror}"
+        known = digests.get(file.step)
+        note = "valid, unverified: no digest of it was recorded" if known is None else "valid"
+        problem = file.problem or digest_problem(file.path, known)
         if problem is None and deep is not None:
             problem = deep(file.path)
         if problem is None:
@@ -102,27 +94,34 @@ def _check_record(directory: RunDirectory, newest: int | None, running: bool, re
     entries = reader.read_all()
     damage = reader.damage
     if damage.lines:
-        report.add("problem", path.name, f"{damage.lines:,} unreadable line(s), the first at line {damage.first_line}")
+        where = f", the first at line {damage.first_line}" if damage.first_line else ""
+        report.add("problem", path.name, f"{damage.lines:,} unreadable line(s){where}")
+    if reader.unparseable:
+        report.add("problem", path.name, f"not JSON: {reader.unparseable}")
+    if reader.torn and not running:
+        report.add(
+            "note", path.name, f"ends in a half-written entry of {reader.torn:,} bytes; the next start cuts it off"
+        )
     branch = current_branch(entries)
     steps = [entry.step for entry in branch]
+    journal = LossReader(directory.journal).read_all()
+    covered = max((entry.step for entry in (*branch, *journal)), default=0)
+    if newest is not None and covered < newest:
+        report.add("problem", path.name, f"ends at step {covered:,}, before the newest checkpoint of step {newest:,}")
+    if journal and not running:
+        report.add(
+            "note", directory.journal.name, f"{len(journal):,} entries after the last commit; a start settles them"
+        )
     if not steps:
         report.add("note", path.name, "no entries yet")
         return
     gaps = sum(1 for a, b in pairwise(steps) if b != a + 1)
     if gaps:
         report.add("problem", path.name, f"{gaps:,} gap(s) between step {steps[0]:,} and {steps[-1]:,}")
-    journal = LossReader(directory.journal).read_all()
-    covered = max([steps[-1], *(entry.step for entry in journal)])
-    if newest is not None and covered < newest:
-        report.add("problem", path.name, f"ends at step {covered:,}, before the newest checkpoint of step {newest:,}")
     if not damage.lines and not gaps:
         again = len(entries) - len(branch)
         extra = f", {again:,} of an abandoned branch" if again else ""
         report.add("ok", path.name, f"{len(branch):,} entries, steps {steps[0]:,} to {steps[-1]:,}{extra}")
-    if journal and not running:
-        report.add(
-            "note", directory.journal.name, f"{len(journal):,} entries after the last commit; a start settles them"
-        )
 
 
 def _check_sidecars(directory: RunDirectory, report: Report) -> None:
@@ -139,7 +138,7 @@ def _check_sidecars(directory: RunDirectory, report: Report) -> None:
 
 
 def _check_leftovers(directory: RunDirectory, running: bool, report: Report) -> None:
-    for path in sorted(directory.path.iterdir()):
+    for path in sorted(directory.path.iterdir()) if directory.path.is_dir() else ():
         if TEMP_PATTERN.match(path.name) and not running:
             report.add("note", path.name, "half-written file of an earlier process; the next start removes it")
     if directory.pivot_intent.exists():

@@ -23,7 +23,7 @@ HEADER = struct.Struct("<ii")
 INT32_MAX = 2**31 - 1
 HASH_CHUNK = 4 * 1024 * 1024
 FREE_SPACE_MARGIN = 16 * 1024 * 1024  # bytes left for the loss record and the samples
-_NAME = re.compile(r"^step_(\d{6}|[1-9]\d{6,9})\.bin$")
+_NAME = re.compile(r"step_([0-9]{6}|[1-9][0-9]{6,9})\.bin")
 
 
 def checkpoint_bytes(n_params: int) -> int:
@@ -38,7 +38,7 @@ def checkpoint_name(step: int) -> str:
 
 def parse_name(name: str) -> int | None:
     """Step in a checkpoint's file name, or None when it is not such a name."""
-    match = _NAME.match(name)
+    match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 
@@ -95,7 +95,7 @@ def list_checkpoints(directory: Path, n_params: int | None = None) -> list[Check
     """All files named like checkpoints, newest step first (numbers are compared as numbers)."""
     try:
         names = os.listdir(directory)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = [inspect_checkpoint(directory / name, n_params) for name in names if parse_name(name) is not None]
     return sorted(found, key=lambda file: file.step, reverse=True)
@@ -108,6 +108,17 @@ def file_digest(path: Path) -> str:
         while chunk := file.read(HASH_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def digest_problem(path: Path, known: str | None) -> str | None:
+    """Why the bytes of a file are not those of its recorded digest; None when they are, or none was recorded."""
+    if known is None:
+        return None
+    try:
+        same = file_digest(path) == known
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return None if same else "its bytes differ from the digest recorded when it was saved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +155,7 @@ def choose_checkpoint(
         if problem is not None and file.n_params is not None and "this model has" in problem:
             raise NoCheckpointError(f"{file.path} {problem}; check that run.toml and the directory belong together")
         known = digests.get(file.step)
-        if problem is None and known is not None and file_digest(file.path) != known:
-            problem = "its bytes differ from the digest recorded when it was saved"
-        problem = problem or deep(file.path)
+        problem = problem or digest_problem(file.path, known) or deep(file.path)
         if problem is None:
             return Chosen(file, known is not None, tuple(skipped))
         skipped.append(Skipped(file.path.name, problem))

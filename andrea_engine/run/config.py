@@ -24,8 +24,8 @@ CONFIG_LIMIT = 1024 * 1024
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Above0 = Annotated[float, msgspec.Meta(gt=0)]
-AtLeast0 = Annotated[float, msgspec.Meta(ge=0)]
+Above0 = Annotated[float, msgspec.Meta(gt=0, le=1e300)]  # TOML has inf, and no key here means anything by it
+AtLeast0 = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -52,7 +52,7 @@ class TokenizerTable(Table, frozen=True):
 class ScheduleTable(Table, frozen=True):
     """Optimisation. `batch` sequences of `context` tokens make one step; `steps` is the planned total."""
 
-    steps: Positive = 200_000
+    steps: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 200_000  # the file header holds an int32
     batch: Positive = 8
     peak_lr: Above0 = 3e-4
     floor_ratio: Share = 0.1

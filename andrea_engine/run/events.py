@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import msgspec
 
@@ -33,9 +34,7 @@ class Event:
     def number(self, name: str) -> float | None:
         """A finite number among the facts, or None."""
         value = self.facts.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            return None
-        return value
+        return value if _is_number(value) else None
 
     def integer(self, name: str) -> int | None:
         value = self.number(name)
@@ -70,6 +69,10 @@ class EventLog:
             self.problem = f"the event log cannot be written: {error.strerror}"
 
 
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def parse_event(line: bytes) -> Event | None:
     """One line of an event log, or None when it is damaged."""
     if not line.strip() or len(line) > MAX_LINE:
@@ -81,9 +84,7 @@ def parse_event(line: bytes) -> Event | None:
     if not isinstance(item, dict):
         return None
     kind, when, session = item.pop("kind", None), item.pop("time", None), item.pop("session", 0)
-    if not isinstance(kind, str) or isinstance(when, bool) or not isinstance(when, (int, float)):
-        return None
-    if not math.isfinite(when) or not isinstance(session, int):
+    if not isinstance(kind, str) or not _is_number(when) or not isinstance(session, int):
         return None
     return Event(float(when), kind, session, item)
 

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-TEMP_PATTERN = re.compile(r"^\.(?P<name>.+)\.(?P<pid>\d+)\.(?P<serial>\d+)\.tmp$")
+TEMP_PATTERN = re.compile(r"^\.(?P<name>.+)\.(?P<pid>[0-9]+)\.(?P<serial>[0-9]+)\.tmp\Z")
 WRITE_CHUNK = 8 * 1024 * 1024
 _serial = itertools.count(1)
 
@@ -84,7 +84,8 @@ def atomic_write(
             written = sum(write_all(descriptor, part, progress) for part in parts)
             if durable:
                 os.fsync(descriptor)
-            stored = os.fstat(descriptor).st_size
+            # Reserved space counts as length, so the position has to agree too: a write may claim too much.
+            stored = min(os.lseek(descriptor, 0, os.SEEK_CUR), os.fstat(descriptor).st_size)
         finally:
             os.close(descriptor)
         if stored != written or (size is not None and size != written):

@@ -92,7 +92,7 @@ def request(directory: RunDirectory, what: str) -> int:
         raise RunError(f"the engine runs on {heartbeat.host}; requests can only be sent from there")
     try:
         descriptor = os.pidfd_open(heartbeat.pid)
-    except OSError:
+    except (OSError, OverflowError):
         raise RunError("the engine has ended, so there is nothing to ask; resume it first") from None
     try:
         problem = _identity_problem(directory, heartbeat)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -13,6 +14,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ConfigError, LockedError
 from andrea_engine.run.io import open_regular, read_optional
 from andrea_engine.run.loss_entry import loads_bounded
+from andrea_engine.run.plain import clean
 from andrea_engine.run.process import lock_holders
 
 
@@ -37,13 +39,20 @@ def _acquire(directory: RunDirectory) -> int | None:
         raise ConfigError(f"{directory.path} cannot be written ({error.strerror}); check its permissions") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         os.close(descriptor)
         raise LockedError(f"{directory.path} is in use by {_holder(directory)}") from None
+    except OSError as error:
+        os.close(descriptor)
+        raise ConfigError(
+            f"{path} cannot be locked ({error.strerror}), so two engines could spoil the run; "
+            f"keep the run on a disk of this machine"
+        ) from error
     # The content only helps people; the kernel's lock is what counts.
     holder = msgspec.json.encode({"pid": os.getpid(), "host": socket.gethostname()})
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, holder + b"\n", 0)
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, holder + b"\n", 0)
     return descriptor
 
 
@@ -53,7 +62,7 @@ def _holder(directory: RunDirectory) -> str:
     except (OSError, ValueError):
         data = None
     if isinstance(data, dict):
-        return f"the engine with pid {data.get('pid')} on {data.get('host')}"
+        return clean(f"the engine with pid {data.get('pid')} on {data.get('host')}")
     return "another engine"
 
 

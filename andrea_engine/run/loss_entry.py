@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -18,7 +20,7 @@ class LossEntry(msgspec.Struct, frozen=True, kw_only=True):
     `nonfinite` names the fields that were NaN or infinite and stand as null.
     """
 
-    step: int
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     loss: float | None = None
     ema: float | None = None
     source: str | None = None
@@ -42,6 +44,7 @@ class LossEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 TRAINING_FIELDS = ("step", "loss", "ema", "source", "lr", "grad_norm", "policy", "nonfinite")
 FLOAT_FIELDS = ("loss", "ema", "lr", "grad_norm", "seconds", "power_w", "energy_j")
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # or half of a pair, which is harmless here
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(list[LossEntry])
 _NONFINITE_WORDS = {"nan", "inf", "+inf", "-inf", "infinity", "-infinity", "+infinity"}
@@ -57,18 +60,32 @@ def make_entry(*, step: int, **fields: object) -> LossEntry:
 
 
 def decode_entries(array: bytes) -> list[LossEntry]:
-    """Fast path: a JSON array of well-formed entries. Raises msgspec.DecodeError otherwise."""
-    return _entries.decode(array)
+    """Fast path: a JSON array of well-formed entries. Raises ValueError otherwise."""
+    try:
+        return _entries.decode(array)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def loads_bounded(data: bytes) -> object:
-    """Parse JSON of any dialect. Raises ValueError for everything unparseable, however it is malformed."""
+    """Parse JSON of any dialect into values that can be written again.
+
+    A lone surrogate becomes `?`, an integer of 20 digits and more a float. Raises ValueError for everything
+    unparseable, however it is malformed.
+    """
     try:
-        return json.loads(data)
+        item = json.loads(data, parse_int=_bounded_int)
+        if _LONE_SURROGATE.search(data):
+            item = json.loads(json.dumps(item, ensure_ascii=False).encode("utf-8", "replace"), parse_int=_bounded_int)
+        return item
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except UnicodeDecodeError as error:
         raise ValueError(str(error)) from None
+
+
+def _bounded_int(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)
 
 
 def entry_from(item: object) -> LossEntry | None:  # noqa: PLR0912  (one branch a field that may be wrong)
@@ -100,8 +117,8 @@ def entry_from(item: object) -> LossEntry | None:  # noqa: PLR0912  (one branch 
             fields[name] = value
     if isinstance(item.get("source"), str):
         fields["source"] = item["source"]
-    if "loss" in item and item["loss"] is None and "loss" not in bad:
-        bad.append("loss")
+    if "loss" not in fields and "loss" not in bad:
+        bad.append("loss")  # null, missing or not a number: it is counted, and the rest of the entry is kept
     if bad:
         fields["nonfinite"] = bad
     return LossEntry(step=step, **fields)  # type: ignore[arg-type]

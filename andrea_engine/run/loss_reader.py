@@ -34,8 +34,9 @@ class LossReader:
     """Incremental reader. `read` returns the entries added since the last call.
 
     `restarted`: the last `read` found another file or a shorter one and began again. `shrunk`: the file got shorter
-    at some time, which nothing may ever do to it. `end`: offset behind the last complete entry. `lines_format`:
-    False when the file is one whole document, to which we never append.
+    at some time, which nothing may ever do to it. `end`: offset behind the last complete entry; `torn`: bytes of an
+    incomplete entry behind it. `lines_format`: False when the file is one whole document, `array` False when it does
+    not begin as an array: to either we never append. `unparseable`: why the document cannot be read at present.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,6 +48,9 @@ class LossReader:
         self.restarted = False
         self.shrunk = False
         self.lines_format = True
+        self.array = True
+        self.torn = 0
+        self.unparseable = ""
         self._inode: int | None = None
         self._document_stamp: tuple[int, int] | None = None
         self._line = 0
@@ -72,7 +76,9 @@ class LossReader:
             self._notice_replacement(status)
             self.size = status.st_size
             if self.end == 0:
-                self.lines_format = _is_lines(os.pread(descriptor, 4096, 0))
+                head = os.pread(descriptor, 4096, 0)
+                self.lines_format = _is_lines(head)
+                self.array = not head or head.startswith(b"[")
             if not self.lines_format:
                 return self._read_document(status)
             data = os.pread(descriptor, limit, self.end)
@@ -97,9 +103,11 @@ class LossReader:
             return []
         try:
             document = loads_bounded(read_regular(self.path, DOCUMENT_LIMIT))
-        except (OSError, ValueError):
-            return []  # half written, or damaged: the next look tells
-        self.restarted = self._document_stamp is not None
+        except (OSError, ValueError) as error:
+            self.unparseable = str(error)  # half written, or damaged: the next look tells
+            return []
+        self.unparseable = "" if isinstance(document, list) else "it is not an array"
+        self.restarted = self.restarted or self._document_stamp is not None
         self._document_stamp = stamp
         items = document if isinstance(document, list) else []
         entries = [entry for entry in map(entry_from, items) if entry is not None]
@@ -112,6 +120,7 @@ class LossReader:
         if not region and full:
             region = data  # one endless line: counted as damage below, so that reading goes on
         last = region.rfind(b"}") + 1
+        self.torn = len(data[last:].strip(b"[]" + _PUNCTUATION))
         if last == 0:
             if full:
                 self._damaged(self.end)
@@ -121,7 +130,7 @@ class LossReader:
         try:
             entries = _normalised(decode_entries(b"[" + _joined(body) + b"]"))
             self._line += region.count(b"\n", 0, last)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except ValueError:
             entries = self._read_carefully(region[:last])
         self.end += last
         self.entries_read += len(entries)
@@ -164,9 +173,14 @@ def _joined(body: bytes) -> bytes:
 def _normalised(entries: list[LossEntry]) -> list[LossEntry]:
     """A null loss is a non-finite loss, even where the writer did not name it."""
     return [
-        entry if entry.loss is not None or entry.nonfinite else msgspec.structs.replace(entry, nonfinite=["loss"])
+        entry if entry.loss is not None else msgspec.structs.replace(entry, nonfinite=_with_loss(entry.nonfinite))
         for entry in entries
     ]
+
+
+def _with_loss(nonfinite: list[str] | msgspec.UnsetType) -> list[str]:
+    known = nonfinite or []
+    return known if "loss" in known else [*known, "loss"]
 
 
 def _parse_line(line: bytes) -> LossEntry | None:

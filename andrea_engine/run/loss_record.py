@@ -60,16 +60,22 @@ class LossRecord:
         recovery = Recovery(entries=[])
         self._check(reader, accept_damage)
         journal = self._read_journal()
-        newest = recorded[-1].step if recorded else 0
-        missing = [e for e in current_branch(journal) if newest < e.step <= checkpoint_step]
+        missing = _uncommitted(recorded, journal, checkpoint_step)
         self._repair_end(reader, recovery)
         if missing:
             self._append_to_record(missing)
             recovery.notices.append(
                 f"finished the commit of steps {missing[0].step:,} to {missing[-1].step:,} to .loss.json"
             )
-        recovery.retrained = max((e.step for e in (*recorded, *journal)), default=0) - checkpoint_step
+        trained = current_branch([*recorded, *journal])
+        recovery.retrained = (trained[-1].step if trained else 0) - checkpoint_step
         recovery.entries = [e for e in current_branch([*recorded, *missing]) if e.step <= checkpoint_step]
+        covered = recovery.entries[-1].step if recovery.entries else 0
+        if covered < checkpoint_step:
+            recovery.notices.append(
+                f"the loss record ends at step {covered:,}, before the checkpoint of step {checkpoint_step:,}; "
+                f"the entries between are lost"
+            )
         if recovery.retrained > 0:
             recovery.notices.append(
                 f"steps {checkpoint_step + 1:,} to {checkpoint_step + recovery.retrained:,} were after the last "
@@ -80,8 +86,8 @@ class LossRecord:
 
     def _check(self, reader: LossReader, accept_damage: bool) -> None:
         path = self.directory.loss
-        if not reader.lines_format:
-            raise ConfigError(f"{path} is one JSON document and not one entry a line; it is read but never appended to")
+        if not (reader.lines_format and reader.array):
+            raise ConfigError(f"{path} is not a JSON array with one entry a line; it is read but never appended to")
         damage = reader.damage
         if damage.lines and not accept_damage:
             raise ConfigError(
@@ -99,7 +105,10 @@ class LossRecord:
             atomic_write(path, EMPTY)
             self._end = 1
             return
-        descriptor = open_regular(path, os.O_RDWR)
+        try:
+            descriptor = open_regular(path, os.O_RDWR)
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be opened ({error.strerror}); it has to be a file of its own") from error
         try:
             size = os.fstat(descriptor).st_size
             self._end = reader.end if reader.entries_read else min(size, 1)
@@ -142,12 +151,16 @@ class LossRecord:
             if not ready:
                 return
             self._append_to_record(ready)
-            self._replace_journal([e for e in self._pending if e.step > step])
+            # From here on they are committed, whether or not the journal can be shortened.
+            self._pending = [e for e in self._pending if e.step > step]
+            self._replace_journal(self._pending)
 
     def sync_journal(self) -> None:
         """Make the journal durable; comes before the checkpoint in the commit order. Raises OSError."""
         with self._lock:
-            self._flush()
+            error = self._flush()
+            if error is not None:
+                raise error
             if self._journal is not None:
                 os.fsync(self._journal)
 
@@ -158,26 +171,34 @@ class LossRecord:
                 os.close(self._journal)
                 self._journal = None
 
-    def _flush(self) -> None:
+    def _flush(self) -> OSError | None:
+        """Write what waits. A failure is kept in `problem` and returned, not raised: training goes on."""
         if self._journal is None or not self._unwritten:
-            return
+            return None
         try:
             written = write_all_at(self._journal, self._unwritten, self._journal_end)
         except OSError as error:
             self.problem = f"the loss journal cannot be written: {error.strerror}"
             with contextlib.suppress(OSError):
                 os.ftruncate(self._journal, self._journal_end)
-            return
+            return error
         self._journal_end += written
         self._unwritten = b""
         self.problem = None
+        return None
 
     def _append_to_record(self, entries: list[LossEntry]) -> None:
         first = self._end <= 1
         text = (b"\n" if first else b",\n") + b",\n".join(entry.to_line() for entry in entries)
         descriptor = open_regular(self.directory.loss, os.O_RDWR)
         try:
-            write_all_at(descriptor, text + CLOSING, self._end)
+            try:
+                write_all_at(descriptor, text + CLOSING, self._end)
+            except OSError:
+                with contextlib.suppress(OSError):  # a full disk must not leave half an entry for other readers
+                    write_all_at(descriptor, CLOSING, self._end)
+                    os.ftruncate(descriptor, self._end + len(CLOSING))
+                raise
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -186,14 +207,27 @@ class LossRecord:
     def _replace_journal(self, entries: list[LossEntry]) -> None:
         """Shorten the journal to `entries` by replacing it, so that a reader never sees half of it."""
         data = b"".join(entry.to_line() + b"\n" for entry in entries)
-        atomic_write(self.directory.journal, data)
+        atomic_write(self.directory.journal, data, durable=False)
+        journal = open_regular(self.directory.journal, os.O_WRONLY)
         if self._journal is not None:
             os.close(self._journal)
-        self._journal = open_regular(self.directory.journal, os.O_WRONLY)
+        self._journal = journal
         self._journal_end = len(data)
         self._pending = list(entries)
         self._unwritten = b""
+        os.fsync(journal)  # last: should it fail, entries go to the journal that has the name now
         fsync_directory(self.directory.path)
+
+
+def _uncommitted(recorded: list[LossEntry], journal: list[LossEntry], checkpoint_step: int) -> list[LossEntry]:
+    """Entries of the journal that lead to the checkpoint and are not in the record yet.
+
+    After a fall-back the record may end beyond the checkpoint on the abandoned branch: only an equal entry shows how
+    far a commit came, a step number does not.
+    """
+    branch = current_branch(journal)
+    committed = branch.index(recorded[-1]) + 1 if recorded and recorded[-1] in branch else 0
+    return [entry for entry in branch[committed:] if entry.step <= checkpoint_step]
 
 
 def write_all_at(descriptor: int, data: bytes, offset: int) -> int:

@@ -30,18 +30,14 @@ def _mark(match: re.Match[str]) -> str:
 
 def size(count: int) -> str:
     """Bytes with a unit: `12.2 MB`, `1.18 GB` (decimal, as disks are sold)."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
-            return (
-                f"{value:.0f} {unit}"
-                if unit == "B"
-                else f"{value:.3g} {unit}"
-                if value < 1000
-                else f"{value:,.0f} {unit}"
-            )
+    if count < 1000:
+        return f"{count} B"
+    value = count / 1000
+    for unit in ("kB", "MB", "GB"):
+        if value < 999.5:  # from there on three digits would round to 1e+03
+            return f"{value:.3g} {unit}"
         value /= 1000
-    raise AssertionError("unreachable")
+    return f"{value:.3g} TB" if value < 999.5 else f"{value:,.0f} TB"
 
 
 def duration(seconds: float) -> str:

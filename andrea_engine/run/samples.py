@@ -54,7 +54,7 @@ def read_samples(path: Path) -> list[Sample]:
         return []
     try:
         return msgspec.json.decode(data, type=list[Sample])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         pass
     try:
         items = loads_bounded(data)

@@ -19,6 +19,7 @@ from andrea_engine.run.heartbeat import Heartbeat, LastSave, Saving, Telemetry
 from andrea_engine.run.launch import engine_status
 from andrea_engine.run.loss_entry import LossEntry, current_branch
 from andrea_engine.run.loss_reader import LossReader
+from andrea_engine.run.plain import clean
 from andrea_engine.run.samples import Sample, read_samples
 from andrea_engine.run.state import read_state
 
@@ -91,6 +92,8 @@ def summarise(directory: RunDirectory) -> Summary:
     entries = current_branch([*reader.read_all(), *LossReader(directory.journal).read_all()])
     if reader.damage.lines:
         problems.append(f"{reader.damage.lines:,} unreadable line(s) in {reader.path.name}")
+    if reader.unparseable:
+        problems.append(f"{reader.path.name} is not JSON: {reader.unparseable}")
     events = read_events(directory.events)
     beat = status.heartbeat
     samples = _samples(directory, problems)
@@ -141,7 +144,7 @@ def summarise(directory: RunDirectory) -> Summary:
         arms=[{name: getattr(row, name) for name in row.__slots__} for row in arm_rows(snapshot)],
         policy=directory.policy_generation(),
         events=[{"time": e.time, "kind": e.kind, **e.facts} for e in events[-RECENT_EVENTS:]],
-        problems=problems,
+        problems=[clean(problem) for problem in problems],  # names in them need not be UTF-8
         time=round(time.time(), 3),
     )
 

@@ -10,7 +10,7 @@ from andrea_engine.run.summary import Summary
 
 def render(s: Summary) -> str:
     """The facts in the order of the screen: alive, healthy, cost, details."""
-    lines = [f"run         {clean(s.run)}", f"state       {s.state}: {clean(s.sentence)}"]
+    lines = [f"run         {clean(s.run)}", f"state       {clean(s.state)}: {clean(s.sentence)}"]
     if s.n_params:
         where = f" on {clean(s.device)}" if s.device else ""
         lines.append(f"model       {s.n_params:,} parameters{where}")
@@ -69,7 +69,7 @@ def _arm(row: dict[str, object]) -> str:
         f"share {share:6.1%}" if isinstance(share, float) else "share unknown",
         f"pulls {row['pulls']:>6,}" if isinstance(row["pulls"], int) else "pulls unknown",
         f"weight {weight:5.2f}" if isinstance(weight, float) else "weight unknown",
-        str(row["held_by"]) if row["available"] else clean(str(row["reason"] or "unavailable")),
+        clean(str(row["held_by"] if row["available"] else row["reason"] or "unavailable")),
     ]
     return "  ".join(parts)
 

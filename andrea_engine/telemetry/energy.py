@@ -18,7 +18,7 @@ class EnergyMeter:
     def add(self, time: float, watts: float | None) -> None:
         """A reading at `time` (monotonic seconds); None when the power could not be read."""
         if watts is None:
-            self.complete = self.complete and self._last is None
+            self.complete = self.complete and self._last is None and self.joules is None
             self._last = None
             return
         if self._last is not None:

@@ -1,4 +1,4 @@
-"""The process that talks to NVML: one JSON line a second on standard output, until its parent is gone."""
+"""The process that talks to NVML: one JSON line after another on standard output, until its parent is gone."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import msgspec
 
 from andrea_engine.telemetry.nvml import NvmlUnavailableError, open_nvml, read_gpus
 
-RETRY_SECONDS = 60.0
 
+def main(interval: float, retry: float) -> int:
+    """Report every `interval` seconds until the parent ends, its pipe closes, or asking again cannot help.
 
-def main(interval: float = 1.0) -> int:
-    """Report until the parent ends, its pipe closes, or asking again cannot help."""
+    When the driver went away, begin anew after `retry` seconds as a fresh process image: a library that is loaded
+    already would go on being the version that the driver refused.
+    """
     parent = os.getppid()
-    opened = False
-    while os.getppid() == parent:
-        pause = interval
-        try:
-            if not opened:
-                open_nvml()
-                opened = True
-            report: dict[str, object] = {"gpus": read_gpus(), "problem": ""}
-        except NvmlUnavailableError as error:
-            opened = False
-            report = {"gpus": [], "problem": str(error), "final": error.final}
-            pause = RETRY_SECONDS
-        try:
-            sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-            sys.stdout.buffer.flush()
-        except OSError:
-            return 0
-        if report.get("final"):
-            return 0
-        time.sleep(pause)
+    try:
+        open_nvml()
+        while os.getppid() == parent:
+            _report({"gpus": read_gpus(), "problem": ""})
+            time.sleep(interval)
+    except NvmlUnavailableError as error:
+        _report({"gpus": [], "problem": str(error), "final": error.final})
+        if not error.final:
+            time.sleep(retry)
+            command = [sys.executable, "-m", "andrea_engine.telemetry.helper", str(interval), str(retry)]
+            os.execv(sys.executable, command)  # noqa: S606  (no shell: the same interpreter again)
+    except OSError:
+        pass  # the parent's end of the pipe is closed
     return 0
 
 
+def _report(report: dict[str, object]) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+    sys.stdout.buffer.flush()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(float, sys.argv[1:])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
@@ -15,7 +16,12 @@ import psutil
 from andrea_engine.run.heartbeat import Gpu, Telemetry
 from andrea_engine.telemetry.energy import EnergyMeter
 
-DEADLINE_SECONDS = 5.0
+POLL_SECONDS = 1.0
+INTERVAL_SECONDS = 1.0  # between two lines of the helper
+RETRY_SECONDS = 60.0  # until the helper asks again after the driver went away
+START_SECONDS = 20.0  # for its first line: an idle driver may take its time
+DEADLINE_SECONDS = 5.0  # for each later line, beyond the pause before it
+FIRST_BACKOFF = 1.0
 LONGEST_BACKOFF = 60.0
 
 
@@ -39,9 +45,8 @@ class Monitor:
         self._report = _Report(problem="reading GPU telemetry")
         self._helper: subprocess.Popen[bytes] | None = None
         self._buffer = b""
-        self._backoff = 1.0
-        self._next_start = 0.0
-        self._heard = 0.0
+        self._backoff = FIRST_BACKOFF
+        self._started = self._next_start = self._due = 0.0
         self._process = psutil.Process()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
@@ -58,7 +63,7 @@ class Monitor:
         while not self._stop.is_set():
             self._poll_helper()
             self.telemetry = self._read_host()
-            self._stop.wait(1.0)
+            self._stop.wait(POLL_SECONDS)
 
     def _poll_helper(self) -> None:
         now = time.monotonic()
@@ -66,33 +71,32 @@ class Monitor:
             if self._report.final or now < self._next_start:
                 return
             self._start_helper(now)
+        ended = self._helper is None or self._helper.poll() is not None  # asked first: its last words come after
         for line in self._lines():
-            self._heard = now
-            self._backoff = 1.0
             self._accept(line, now)
-        if self._report.problem and not self._report.final:
-            self._heard = max(self._heard, now - DEADLINE_SECONDS)  # it said that it will ask again in a minute
-        ended = self._helper is not None and self._helper.poll() is not None
-        silent = now - self._heard > DEADLINE_SECONDS
-        if ended or silent:
-            if not self._report.final:
-                self._report = _Report(problem="GPU telemetry helper " + ("ended" if ended else "does not answer"))
-                self.energy.add(now, None)
-            self._end_helper()
-            self._next_start = now + self._backoff
-            self._backoff = min(self._backoff * 2, LONGEST_BACKOFF)
+        if not ended and now <= self._due:
+            return
+        if not self._report.final:
+            what = "cannot be started" if self._helper is None else "ended" if ended else "does not answer"
+            self._report = _Report(problem=f"GPU telemetry helper {what}")
+            self.energy.add(now, None)
+        self._end_helper()
+        if now - self._started > LONGEST_BACKOFF:
+            self._backoff = FIRST_BACKOFF  # it had worked for a while
+        self._next_start = now + self._backoff
+        self._backoff = min(self._backoff * 2, LONGEST_BACKOFF)
 
     def _start_helper(self, now: float) -> None:
-        command = [sys.executable, "-m", "andrea_engine.telemetry.helper"]
+        command = [sys.executable, "-m", "andrea_engine.telemetry.helper", str(INTERVAL_SECONDS), str(RETRY_SECONDS)]
+        self._buffer = b""
+        self._started = now
+        self._due = now + START_SECONDS
         try:
             self._helper = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError:
-            self._report = _Report(problem="GPU telemetry helper cannot be started")
-            return
-        self._buffer = b""
-        self._heard = now
+            self._helper = None
 
     def _lines(self) -> list[bytes]:
         """Complete lines that wait in the pipe; never blocks."""
@@ -112,11 +116,11 @@ class Monitor:
             self._report = msgspec.json.decode(line, type=_Report)
         except msgspec.DecodeError:
             return
+        pause = RETRY_SECONDS + START_SECONDS if self._report.problem else INTERVAL_SECONDS
+        self._due = now + pause + DEADLINE_SECONDS
         counted = [g for g in self._report.gpus if self.counted_uuids is None or g.uuid in self.counted_uuids]
-        powers = [g.power_w for g in counted]
-        if counted:
-            known = [p for p in powers if p is not None]
-            self.energy.add(now, sum(known) if len(known) == len(powers) else None)
+        known = [g.power_w for g in counted if g.power_w is not None]
+        self.energy.add(now, sum(known) if counted and len(known) == len(counted) else None)
 
     def _read_host(self) -> Telemetry:
         memory = psutil.virtual_memory()
@@ -135,7 +139,8 @@ class Monitor:
         if self._helper is None:
             return
         self._helper.kill()
-        self._helper.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # inside a driver call even a kill may have to wait
+            self._helper.wait(timeout=1.0)
         if self._helper.stdout is not None:
             self._helper.stdout.close()
         self._helper = None

@@ -10,6 +10,12 @@ import pynvml
 from andrea_engine.run.heartbeat import Gpu
 
 T = TypeVar("T")
+_GONE = (
+    pynvml.NVMLError_GpuIsLost,
+    pynvml.NVMLError_Uninitialized,
+    pynvml.NVMLError_DriverNotLoaded,
+    pynvml.NVMLError_LibRmVersionMismatch,
+)
 
 
 class NvmlUnavailableError(Exception):
@@ -58,10 +64,10 @@ def _read(handle: object) -> Gpu:
 
 
 def _ask(call: Callable[[], T]) -> T | None:
-    """One reading; a lost device ends the poll, a reading that the device does not offer is None."""
+    """One reading; a lost device or driver ends the poll, a reading that the device does not offer is None."""
     try:
         return call()
-    except (pynvml.NVMLError_GpuIsLost, pynvml.NVMLError_Uninitialized):
+    except _GONE:
         raise
     except pynvml.NVMLError:
         return None

@@ -34,10 +34,12 @@ def make_sample(
 ) -> Sample | None:
     """Generate at most `tokens` tokens after `prompt` and score the generated text; None when it was cut short.
 
-    A prompt longer than the context keeps its end. Raises RunError when the weights are damaged.
+    Of a prompt that leaves no room for an answer only the end is read. Raises RunError when the weights are damaged.
     """
-    prompt_ids = [int(token) for token in tokenizer.encode(prompt)][-(model.shape.context - 1) :] if prompt else []
-    generated = generate(model, [BOS, *prompt_ids][-model.shape.context :], tokens, config, should_stop)
+    context = model.shape.context
+    room = context - 1 - min(tokens, context // 2)  # for the end of a long prompt
+    prompt_ids = tokenizer.encode(prompt)[-room:] if prompt and room > 0 else []
+    generated = generate(model, [BOS, *prompt_ids], tokens, config, should_stop)
     if not generated.finished:
         return None
     text = tokenizer.decode(generated.ids)

@@ -174,9 +174,10 @@ class YRange:
 def robust_range(columns: ColumnStats, *, skip: float = 0.01) -> tuple[float, float] | None:
     """The y-range worth showing by default; None without data.
 
-    Leaves out the first `skip` of the columns that hold data (the warm-up, where a loss falls from its ceiling; pass
-    0 for a view that does not begin at the run's start; below fifty columns none are left out), and single columns (2 % on each side, none below twenty
-    columns) that stand out by more than half of the range of the others. What is left out is clipped and labelled.
+    Leaves out the first `skip` of the columns that hold data: the warm-up, where a loss falls from its ceiling (pass
+    0 for a view that does not begin at the run's start; below fifty columns none are left out anyway). Leaves out
+    single columns, 2 % on each side and none below twenty columns, that stand out by more than half of the range of
+    the others. What is left out is clipped and labelled.
     """
     drawn = [(lo, hi) for lo, hi in zip(columns.lo, columns.hi, strict=True) if lo <= hi]
     drawn = drawn[int(skip * len(drawn) + 0.5) :]

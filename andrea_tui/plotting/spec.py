@@ -57,7 +57,11 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class ChartSpec:
     """What to draw. Curves and their styles go from bottom to top. Bounds of y left out are found in the data
-    (`robust_range` of all curves, rounded); use `YRange` to keep them still between frames."""
+    (`robust_range` of all curves, rounded); use `YRange` to keep them still between frames.
+
+    So that finished columns stay as they are while points arrive, take `x_lo` and `x_hi` from
+    `feed.pyramid.stable_range(first, last, plot_columns(width, height, kind, label_width))`.
+    """
 
     x_lo: float
     x_hi: float
@@ -73,8 +77,8 @@ class ChartSpec:
     x_text: Callable[[float], str] = human_count  # an exact x, in labels
     label_width: int = 5
     message: str = ""  # shown where there is nothing to draw
-    halo: bool = False
-    blank: str = " "
+    halo: bool = False  # the line clears the band around it: readable without colour
+    blank: str = " "  # for empty cells of the plot; U+2800 keeps braille aligned in exported pictures
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def test_arms_seeds_and_passes_have_orders_of_their_own() -> None:
     tokens = counted(5000)
 
     def first(name: str, seed: int, pull: int) -> list[int]:
-        return batch(tokens, name, seed, pull, 50, 10)[:, 0].tolist()
+        return list(batch(tokens, name, seed, pull, 50, 10)[:, 0])
 
     variants = [first("a", 1, 0), first("b", 1, 0), first("a", 2, 0), first("a", 1, 10)]
     assert len({tuple(variant) for variant in variants}) == 4
@@ -112,7 +112,8 @@ def test_the_stream_is_the_documented_one() -> None:
     expected = []
     for epoch in map(str, range(2)):
         key, offset = reference_key("order", "1337", "chat", epoch), reference_key("offset", "1337", "chat", epoch)
-        order = sorted(range(windows), key=lambda number, key=key: reference_splitmix64(key, number))
+        hashes = [reference_splitmix64(key, number) for number in range(windows)]
+        order = sorted(range(windows), key=hashes.__getitem__)
         expected += [(number * context + offset) % tokens for number in order]
     found = [batch(counted(tokens), "chat", 1337, pull, 4, context)[:, 0] for pull in range(7)]
     assert np.concatenate(found).tolist() == expected

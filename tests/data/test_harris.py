@@ -32,6 +32,12 @@ def test_a_stem_ends_where_the_variety_peaks() -> None:
     assert 3 not in boundaries("reading", variety)
 
 
+def test_a_rise_that_goes_on_is_no_peak_yet() -> None:
+    variety = successor_variety({"ab", "abc", "abd", "ax"})
+    assert (variety.get("", 1), variety["a"], variety["ab"]) == (1, 2, 3)
+    assert boundaries("abc", variety) == [2]
+
+
 def test_a_word_without_company_has_no_boundary() -> None:
     assert boundaries("lonely", successor_variety({"lonely"})) == []
 

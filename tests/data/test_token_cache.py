@@ -16,7 +16,7 @@ from andrea_engine.data import token_cache
 from andrea_engine.data.sources import SourceUnavailable
 from andrea_engine.data.token_cache import Corpus, PreparationStopped, held_out, load, prepare
 from andrea_engine.data.tokenizer import BOS, Tokenizer
-from andrea_engine.run.errors import ConfigError
+from andrea_engine.run.errors import ConfigError, SaveError
 
 TOKENIZER = Tokenizer(["the", " the"])
 
@@ -200,6 +200,12 @@ def test_training_and_validation_are_disjoint_and_complete(tmp_path: Path) -> No
     assert prepare([source], TOKENIZER, tmp_path, 40).arms["long"].validation_tokens == 41
     assert source.reads == 1
     assert load(tmp_path).arms["long"].validation_tokens == 41
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(SaveError, match=r"the encoded text cannot be written to .*file/tokens: Not a directory"):
+        prepare([chat()], TOKENIZER, tmp_path / "file" / "tokens", 4)
 
 
 def test_an_empty_folder_has_nothing_to_load(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from andrea_engine.data import tokenizer as module
@@ -57,7 +57,9 @@ def test_the_longest_segment_wins_at_every_position(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.text(" \n\ta1_.é", max_size=400))
+@given(st.lists(st.text(" \n\ta1_.é", max_size=4).map(lambda text: text * 20), max_size=8).map("".join))
+@example(("a" * 50 + " ") * 9)
+@example("\n" * 69 + "  a")
 def test_where_a_block_ends_does_not_show(text: str) -> None:
     whole = [chunk for block in chunks(text) for chunk in block]
     with pytest.MonkeyPatch.context() as patch:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from andrea_tui.feed.pyramid import Series, stable_range
@@ -11,6 +11,9 @@ from andrea_tui.plotting.chart import Chart, ChartSpec, Curve, Mark, layout, plo
 from andrea_tui.plotting.format import duration
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.plotting.ticks import time_ticks
+
+# A busy machine must not fail a test.
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 KINDS: list[Kind] = ["braille", "block", "ascii"]
 ANY = st.floats()
@@ -33,7 +36,7 @@ def spec(series: Series, x_lo: float, x_hi: float, **options: object) -> ChartSp
     return ChartSpec(x_lo, x_hi, [Curve(series, "band", band=True)], **options)  # type: ignore[arg-type]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(STEADY, max_examples=150)
 @given(
     st.integers(0, 120),
     st.integers(0, 40),
@@ -197,7 +200,8 @@ def test_a_point_beyond_the_range_without_neighbours_is_still_shown() -> None:
 def test_non_finite_steps_are_marked_counted_and_leave_a_gap() -> None:
     values = [3.0] * 10 + [math.nan, math.inf, -math.inf, math.nan, math.nan, math.nan] + [3.0] * 10
     series = Series(range(26), values)
-    for kind, sign in (("braille", "×"), ("ascii", "x")):
+    signs: dict[Kind, str] = {"braille": "×", "ascii": "x"}
+    for kind, sign in signs.items():
         chart = render_chart(spec(series, 0, 26, y_lo=0, y_hi=6), 59, 9, kind)  # two cells a step
         assert chart.nonfinite == 6
         marked = sorted(c for _, c in cells(chart, "nan"))
@@ -210,7 +214,8 @@ def test_non_finite_steps_are_marked_counted_and_leave_a_gap() -> None:
 
 def test_log_scale_draws_the_positive_and_counts_the_rest() -> None:
     series = Series([10, 11, 12, 13, 14], [1.0, 0.0, -0.5, 1e-12, 3.0])
-    for kind, sign in (("braille", "▾"), ("block", "▾"), ("ascii", "v")):
+    signs: dict[Kind, str] = {"braille": "▾", "block": "▾", "ascii": "v"}
+    for kind, sign in signs.items():
         chart = render_chart(ChartSpec(10, 15, [Curve(series, join=False)], log=True), 57, 14, kind)
         assert (chart.unplottable, chart.nonfinite) == (2, 0)
         assert 0.0 < chart.y_lo <= 1e-12

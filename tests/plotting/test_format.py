@@ -3,10 +3,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from andrea_tui.plotting import format as fmt
+
+# A busy machine must not fail a test.
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 FUNCTIONS = [
     fmt.human_count,
@@ -78,6 +81,7 @@ def test_examples(text: str, expected: str) -> None:
     assert text == expected
 
 
+@STEADY
 @given(st.one_of(st.none(), st.floats(), st.integers(-(10**30), 10**30)), st.integers(0, 30))
 def test_any_number_has_a_text_at_least_as_wide_as_asked(value: float | None, width: int) -> None:
     for function in FUNCTIONS:
@@ -87,6 +91,7 @@ def test_any_number_has_a_text_at_least_as_wide_as_asked(value: float | None, wi
         assert len(text) == width or text == text.strip()
 
 
+@STEADY
 @given(st.floats(0, 1e300))
 def test_live_numbers_keep_to_their_width(value: float) -> None:
     assert len(fmt.duration(value)) <= 11
@@ -96,6 +101,7 @@ def test_live_numbers_keep_to_their_width(value: float) -> None:
         assert len(fmt.compact_number(value)) <= 6
 
 
+@STEADY
 @given(st.text())
 def test_text_is_fitted_one_character_for_one_cell(text: str) -> None:
     plain = fmt.to_ascii(text)

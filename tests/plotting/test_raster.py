@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from andrea_tui.plotting.grid import CellGrid
 from andrea_tui.plotting.raster import Kind, Raster, dots_per_cell
+
+# A busy machine must not fail a test.
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 KINDS: list[Kind] = ["braille", "block", "ascii"]
 SPANS = st.lists(st.tuples(st.integers(-3, 24), st.integers(-3, 24), st.integers(-3, 24)), max_size=12)
@@ -32,7 +35,7 @@ def lit(raster: Raster) -> set[tuple[int, int]]:
     return dots
 
 
-@settings(deadline=None)
+@STEADY
 @given(SPANS, st.integers(0, 9), st.integers(0, 5), st.sampled_from(KINDS))
 def test_spans_light_exactly_their_dots(spans: list[tuple[int, int, int]], width: int, height: int, kind: Kind) -> None:
     raster = Raster(width, height, kind)
@@ -45,7 +48,7 @@ def test_spans_light_exactly_their_dots(spans: list[tuple[int, int, int]], width
     assert lit(raster) == inside
 
 
-@settings(deadline=None)
+@STEADY
 @given(st.integers(0, 19), st.integers(-60, 60), st.integers(0, 19), st.integers(-60, 60), st.sampled_from(KINDS))
 def test_a_line_is_connected_thin_and_ends_where_it_should(a: int, r0: int, b: int, r1: int, kind: Kind) -> None:
     a, b = min(a, b), max(a, b)
@@ -71,7 +74,7 @@ def test_a_line_is_connected_thin_and_ends_where_it_should(a: int, r0: int, b: i
             assert min(abs(row - other) for row in rows for other in previous) <= 1
 
 
-@settings(deadline=None)
+@STEADY
 @given(SPANS, SPANS, SPANS, st.sampled_from(KINDS), st.booleans())
 def test_a_cell_takes_the_style_of_the_topmost_layer(
     low: list[tuple[int, int, int]],

@@ -3,12 +3,15 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.plotting.scales import Scale, YRange, nice_bounds, robust_range
-from andrea_tui.plotting.ticks import count_ticks, log_ticks, nice_ticks, time_ticks
+from andrea_tui.plotting.ticks import Tick, count_ticks, log_ticks, nice_ticks, time_ticks
+
+# A busy machine must not fail a test.
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -36,11 +39,11 @@ ANY = st.floats(allow_nan=True, allow_infinity=True)
         (time_ticks(0, 2, 4), ["0.0 s", "0.5 s", "1.0 s", "1.5 s", "2.0 s"]),
     ],
 )
-def test_tick_labels(ticks: list, labels: list[str]) -> None:
+def test_tick_labels(ticks: list[Tick], labels: list[str]) -> None:
     assert [tick.label for tick in ticks] == labels
 
 
-@settings(deadline=None)
+@STEADY
 @given(ANY, ANY, st.integers(-1, 40))
 def test_ticks_are_few_inside_rising_and_tell_each_other_apart(lo: float, hi: float, n: int) -> None:
     for make in (nice_ticks, count_ticks, log_ticks, time_ticks):
@@ -53,7 +56,7 @@ def test_ticks_are_few_inside_rising_and_tell_each_other_apart(lo: float, hi: fl
         assert len({tick.label for tick in ticks}) == len(ticks)
 
 
-@settings(deadline=None)
+@STEADY
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 20))
 def test_ticks_label_what_they_stand_at_and_are_not_missing(lo: float, span: float, n: int) -> None:
     ticks = nice_ticks(lo, lo + span, n)
@@ -69,6 +72,7 @@ def test_ticks_label_what_they_stand_at_and_are_not_missing(lo: float, span: flo
         assert value == pytest.approx(tick.value, abs=span * 1e-4)
 
 
+@STEADY
 @given(ANY, ANY, st.booleans(), st.integers(2, 200), ANY)
 def test_a_scale_is_usable_whatever_it_is_given(a: float, b: float, log: bool, rows: int, value: float) -> None:
     scale = Scale(a, b, log)
@@ -103,7 +107,7 @@ def test_nice_bounds_are_round_and_contain_the_data() -> None:
     assert nice_bounds(1.2e-4, 3e-4, log=True) == pytest.approx((1e-4, 3e-4))
 
 
-@settings(deadline=None)
+@STEADY
 @given(st.floats(-1e9, 1e9), st.floats(0, 1e9))
 def test_nice_bounds_contain_any_data(lo: float, span: float) -> None:
     low, high = nice_bounds(lo, lo + span)
@@ -129,7 +133,7 @@ def test_y_range_grows_at_once_and_shrinks_only_after_patience() -> None:
     assert y.update(3.2, 8.7) == (3.0, 10.0)
 
 
-@settings(deadline=None)
+@STEADY
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e6)), min_size=1, max_size=40), st.booleans())
 def test_y_range_always_contains_the_data(updates: list[tuple[float, float]], log: bool) -> None:
     y = YRange(log=log, patience=2)

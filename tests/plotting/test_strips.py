@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.plotting.strips import bar, sparkline
 
+# A busy machine must not fail a test.
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 KIND = st.sampled_from(["braille", "block", "ascii"])
 VALUE = st.one_of(st.none(), st.floats())
 
 
+@STEADY
 @given(st.lists(VALUE, max_size=60), st.integers(-1, 40), KIND, VALUE, VALUE)
 def test_sparkline_is_exactly_as_wide_as_asked(
     values: list[float | None], width: int, kind: Kind, lo: float | None, hi: float | None
@@ -33,6 +37,7 @@ def test_sparkline_shape() -> None:
     assert sparkline([], 3) == "   "
 
 
+@STEADY
 @given(VALUE, st.floats(), st.integers(-1, 40), KIND)
 def test_bar_is_exactly_as_wide_as_asked(value: float | None, maximum: float, width: int, kind: Kind) -> None:
     text = bar(value, maximum, width, kind)

@@ -1,0 +1,173 @@
+"""The console application: theme, feed, screens, and how it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding
+from textual.message import Message
+from textual.screen import Screen
+
+from andrea_engine.run.condition import condition
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import RunError
+from andrea_tui.commands import COMMANDS
+from andrea_tui.control import Control
+from andrea_tui.feed.store import Store
+from andrea_tui.feed.tailer import Tailer
+from andrea_tui.feed.update import Update
+from andrea_tui.plotting.raster import Kind
+from andrea_tui.screens.dashboard import DashboardScreen
+from andrea_tui.screens.new_run import NewRunScreen
+from andrea_tui.themes import THEMES
+
+
+@dataclass(frozen=True, slots=True)
+class ExitState:
+    """Why the console was left: `left`, `detached`, `stopped`, or `signal` with its number."""
+
+    reason: str
+    signal: int = 0
+
+
+class FeedUpdate(Message):
+    """The tailer has something new."""
+
+    def __init__(self, update: Update) -> None:
+        super().__init__()
+        self.update = update
+
+
+class AndreaApp(App[ExitState]):
+    """Console of one run. Ends with an ExitState; never touches the engine except through `Control`."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "ANDREA"
+    BINDINGS = [Binding("ctrl+q,ctrl+c", "leave_console", "close the console", show=False, priority=True)]
+    COMMAND_PALETTE_BINDING = "f24"  # ours is bound through the registry
+
+    def __init__(
+        self, directory: RunDirectory, *, watch: bool = False, start: bool = False, plot_kind: Kind = "braille"
+    ) -> None:
+        super().__init__()
+        self.directory = directory
+        self.plot_kind: Kind = plot_kind
+        self.store = Store()
+        self.control = Control(directory, watch=watch)
+        self._start_at_once = start
+        self._tailer: Tailer | None = None
+        self._following_stop = False
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = "andrea-dark"
+
+    async def on_mount(self) -> None:
+        # After the driver has set up its own handlers, or ours would be lost; without them a TERM or a hang-up
+        # leaves the terminal raw.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self.leave, "signal", number)
+        if self.directory.exists() or self.directory.is_foreign_run():
+            self._open_dashboard()
+        elif self._start_at_once:
+            self._create_and_start()
+        else:
+            self.push_screen(NewRunScreen(self.directory))
+
+    def _create_and_start(self) -> None:
+        from andrea_engine.run.config import create_run, suggest_preset
+
+        try:
+            create_run(self.directory, suggest_preset(self.directory.path), {}, None)
+        except RunError as error:
+            self.exit(return_code=int(error.exit_code), message=str(error))
+            return
+        self._open_dashboard()
+
+    def on_new_run_screen_created(self) -> None:
+        self.pop_screen()
+        self._start_at_once = True
+        self._open_dashboard()
+
+    def _open_dashboard(self) -> None:
+        self.push_screen(DashboardScreen(self.store, self.control))
+        if self._start_at_once:
+            self._start_engine()
+        self._tailer = Tailer(self.directory, self._deliver)
+        self._tailer.start()
+
+    def _start_engine(self) -> None:
+        """`--start`: only where nothing stands against it; a halted run waits for a decision."""
+        now = condition(self.directory)
+        if now.alive or now.word in ("halted", "finished", "recorded", "elsewhere"):
+            return
+        try:
+            self.control.start()
+        except RunError as error:
+            self.notify(str(error), severity="error", markup=False)
+
+    def _deliver(self, update: Update) -> None:
+        """Called by the tailer's thread: posting never blocks."""
+        self.post_message(FeedUpdate(update))
+
+    def on_feed_update(self, message: FeedUpdate) -> None:
+        first = self.store.version == 0
+        self.store.apply(message.update)
+        if self._tailer is not None:
+            self._tailer.taken()
+        screen = self.screen
+        if first and isinstance(screen, DashboardScreen):
+            screen.redraw()
+        if self._following_stop and not self.store.condition.alive:
+            self.leave("stopped")
+
+    # -- leaving ------------------------------------------------------------------------------------------------
+
+    def follow_stop(self) -> None:
+        """The stop was asked: stay until the engine has saved and ended, then close."""
+        self._following_stop = True
+        self.store.saves.ask(self.store.step)
+        self.notify("stopping: the console closes when everything is saved; d closes it at once", markup=False)
+
+    def leave(self, reason: str, number: int = 0) -> None:
+        """Close the console. The engine is not touched."""
+        self.control.release()
+        self.exit(ExitState(reason, number), return_code=128 + number if number else 0)
+
+    def action_leave_console(self) -> None:
+        self.leave("left")
+
+    async def action_quit(self) -> None:
+        self.leave("left")
+
+    def on_unmount(self) -> None:
+        if self._tailer is not None:
+            self._tailer.stop()
+
+    # -- palette ------------------------------------------------------------------------------------------------
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette lists our commands with their keys, and the few of Textual's that make sense here."""
+        if isinstance(screen, DashboardScreen):
+            for command in COMMANDS:
+                if command.id == "palette":
+                    continue
+
+                def run(name: str = command.id) -> None:
+                    screen.action_command(name)
+
+                yield SystemCommand(f"{command.help.rstrip('.')} ({command.key_name})", "", run)
+        yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
+        yield SystemCommand("Screenshot", "Save an SVG picture of the screen here", self._take_screenshot)
+        yield SystemCommand("Close the console", "The engine goes on", self.action_leave_console)
+
+    def _take_screenshot(self) -> None:
+        path = Path(self.save_screenshot(path=str(Path.cwd())))
+        self.notify(f"saved {path}", markup=False)

@@ -1,0 +1,155 @@
+"""Every command of the console, in one table: key bindings, key bar, palette, help and README come from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from andrea_tui.feed.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What decides which commands make sense: the run's facts, and whether this console may act."""
+
+    store: Store
+    read_only: str = ""  # why this console sends nothing; '' when it may act
+
+    @property
+    def alive(self) -> bool:
+        return self.store.condition.alive
+
+
+Reason = Callable[[Situation], str]
+"""Why a command cannot be done now, as a clause; '' when it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`keys` the first is shown; `label` stands in the key bar ('' keeps it out of there), `help` in the help."""
+
+    id: str
+    keys: tuple[str, ...]
+    label: str
+    help: str
+    group: str
+    reason: Reason = lambda situation: ""
+
+    @property
+    def key_name(self) -> str:
+        """The first key as people write it."""
+        return KEY_NAMES.get(self.keys[0], self.keys[0])
+
+
+KEY_NAMES = {
+    "question_mark": "?",
+    "colon": ":",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "ctrl+p": "ctrl+p",
+    "f1": "F1",
+}
+
+
+def _acting(situation: Situation) -> str:
+    return situation.read_only
+
+
+def _save_reason(situation: Situation) -> str:
+    if situation.read_only:
+        return situation.read_only
+    if not situation.alive:
+        return "the engine is not running"
+    beat = situation.store.heartbeat
+    if beat is None or not beat.armed:
+        return "the engine has not said yet that it listens"
+    if situation.store.condition.word == "stopping":
+        return "the engine is stopping and saves anyway"
+    if situation.store.saves.pending:
+        return "a checkpoint has been asked for already"
+    return ""
+
+
+def _resume_reason(situation: Situation) -> str:
+    if situation.read_only:
+        return situation.read_only
+    word = situation.store.condition.word
+    if situation.alive:
+        return "the engine is running"
+    if word in ("recorded", "missing", "elsewhere"):
+        return situation.store.condition.sentence
+    if word == "finished":
+        return "the run is finished"
+    if word == "halted":
+        return "the gate halted this run; o goes on all the same"
+    return ""
+
+
+def _override_reason(situation: Situation) -> str:
+    if situation.read_only:
+        return situation.read_only
+    return "" if situation.store.condition.word == "halted" else "the run is not halted"
+
+
+def _stop_reason(situation: Situation) -> str:
+    return situation.read_only if situation.alive else ""
+
+
+def _take_over_reason(situation: Situation) -> str:
+    if not situation.read_only:
+        return "this console may act already"
+    return "" if "another console" in situation.read_only else situation.read_only
+
+
+def _history_reason(situation: Situation) -> str:
+    return "" if len(situation.store.samples) > 1 else "there is only one sample or none"
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "checkpoint", ("c",), "checkpoint", "Save a checkpoint after this step and go on.", "Control", _save_reason
+    ),
+    Command(
+        "stop", ("q",), "stop…", "Stop: asks, then saves a checkpoint and ends the engine.", "Control", _stop_reason
+    ),
+    Command("detach", ("d",), "detach", "Close this console; the engine goes on.", "Control"),
+    Command("resume", ("r",), "resume", "Start the engine from the last checkpoint.", "Control", _resume_reason),
+    Command(
+        "override",
+        ("o",),
+        "override halt…",
+        "Go on although the gate halted the run: asks first.",
+        "Control",
+        _override_reason,
+    ),
+    Command("pivot", ("p",), "pivot…", "Change the mixing policy in the middle of the run.", "Control", _acting),
+    Command(
+        "take_over",
+        ("t",),
+        "take over",
+        "Act from here instead of from the other console.",
+        "Control",
+        _take_over_reason,
+    ),
+    Command("log_scale", ("y",), "log y", "Switch the loss axis between linear and logarithmic.", "View"),
+    Command("older", ("left_square_bracket",), "older", "Show the sample before this one.", "View", _history_reason),
+    Command("newer", ("right_square_bracket",), "newer", "Show the sample after this one.", "View", _history_reason),
+    Command("panel_1", ("1",), "", "Show the loss alone, or all panels again.", "View"),
+    Command("panel_2", ("2",), "", "Show power alone, or all panels again.", "View"),
+    Command("panel_3", ("3",), "", "Show the sample alone, or all panels again.", "View"),
+    Command("panel_4", ("4",), "", "Show the arms alone, or all panels again.", "View"),
+    Command("panel_5", ("5",), "", "Show the events alone, or all panels again.", "View"),
+    Command("help", ("question_mark", "f1"), "help", "Show all keys, and why some cannot be used now.", "Other"),
+    Command("palette", ("ctrl+p", "colon"), "all", "Search all commands by name.", "Other"),
+)
+
+BY_ID = {command.id: command for command in COMMANDS}
+
+
+def key_table() -> str:
+    """The key table of the README, in Markdown."""
+    lines = ["| key | what it does |", "| --- | --- |"]
+    for command in COMMANDS:
+        keys = ", ".join(f"`{KEY_NAMES.get(key, key)}`" for key in command.keys)
+        lines.append(f"| {keys} | {command.help} |")
+    return "\n".join(lines)

@@ -1,0 +1,106 @@
+"""Acting on a run: start its engine, ask it to save or stop, and which of several consoles may do so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import msgspec
+
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import RunError
+from andrea_engine.run.io import atomic_write, read_optional
+from andrea_engine.run.launch import request, spawn_engine
+from andrea_engine.run.process import boot_id, is_alive, start_time
+
+OWNER_FILE = "console.json"
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The console that may act; the others watch."""
+
+    pid: int
+    process_start: int | None
+    boot_id: str
+
+
+class Control:
+    """The console's side of the interface. `watch` forbids every act."""
+
+    def __init__(self, directory: RunDirectory, *, watch: bool) -> None:
+        self.directory = directory
+        self.watch = watch
+        self.child: subprocess.Popen[bytes] | None = None
+        self._me = Owner(os.getpid(), start_time(os.getpid()), boot_id())
+
+    def read_only_reason(self) -> str:
+        """Why this console may not act, or ''. A free run is claimed on the way."""
+        if self.watch:
+            return "this console only watches (--watch)"
+        if not self.directory.path.is_dir():
+            return ""
+        owner = self._owner()
+        if owner == self._me:
+            return ""
+        if owner is not None and self._lives(owner):
+            return f"another console (pid {owner.pid}) is in charge; t takes over"
+        return self.take_over()
+
+    def _lives(self, owner: Owner) -> bool:
+        same_boot = owner.boot_id == self._me.boot_id
+        return same_boot and is_alive(owner.pid) and start_time(owner.pid) == owner.process_start
+
+    def take_over(self) -> str:
+        """Become the console that may act; returns why that failed, or ''."""
+        try:
+            atomic_write(self.directory.path / OWNER_FILE, msgspec.json.encode(self._me), durable=False)
+        except OSError as error:
+            return f"{self.directory.path} cannot be written ({error.strerror}), so this console only watches"
+        return ""
+
+    def release(self) -> None:
+        """Leave: the next console need not take over."""
+        if not self.watch and self._owner() == self._me:
+            (self.directory.path / OWNER_FILE).unlink(missing_ok=True)
+
+    def _owner(self) -> Owner | None:
+        try:
+            data = read_optional(self.directory.path / OWNER_FILE, 4096)
+            return msgspec.json.decode(data, type=Owner) if data else None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def start(self, *arguments: str) -> None:
+        """Start the engine. Raises RunError when it cannot be started."""
+        self._may_act()
+        self.child = spawn_engine(self.directory, arguments)
+
+    def save(self) -> None:
+        """Ring for a checkpoint. Raises RunError when there is nobody to hear."""
+        self._may_act()
+        request(self.directory, "save")
+
+    def stop(self) -> None:
+        """Ring for save and exit. Raises RunError when there is nobody to hear."""
+        self._may_act()
+        request(self.directory, "stop")
+
+    def _may_act(self) -> None:
+        reason = self.read_only_reason()
+        if reason:
+            raise RunError(reason)
+
+    def ended(self) -> str:
+        """How the engine that this console started has ended, in words; '' while it runs or is not ours."""
+        if self.child is None:
+            return ""
+        code = self.child.poll()
+        if code is None:
+            return ""
+        self.child = None
+        if code >= 0:
+            return f"the engine ended with exit code {code}"
+        name = signal.Signals(-code).name
+        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
+        return f"the engine was killed from outside by {name}{hint}"

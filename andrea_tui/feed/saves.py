@@ -1,0 +1,82 @@
+"""Follow a request from being asked to being durable, in words that never claim more than is known."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from andrea_engine.run.events import Event
+from andrea_engine.run.heartbeat import Heartbeat
+from andrea_tui.plotting.format import human_count, percent, size_bytes
+
+SEEN_PATIENCE_STEPS = 2
+
+
+@dataclass(slots=True)
+class SaveFollower:
+    """`asked_at` is set by the console when it has rung; the engine's events answer."""
+
+    asked_at: float | None = None
+    seen: bool = False
+    text: str = ""
+    failed: bool = False
+    durable_step: int | None = None
+    durable_at: float | None = None
+    writing_step: int | None = None
+    _asked_step: int = 0
+
+    def ask(self, step: int) -> None:
+        """The console has sent the request at `step`."""
+        self.asked_at = time.time()
+        self.seen = False
+        self.failed = False
+        self._asked_step = step
+        self.text = "checkpoint asked, waiting for the end of the step"
+
+    @property
+    def pending(self) -> bool:
+        """True from asking until durable or failed."""
+        return self.asked_at is not None
+
+    def take(self, event: Event) -> None:
+        """An event of the engine."""
+        if event.kind == "save_seen":
+            self.seen = True
+            self.text = f"checkpoint request seen at step {human_count(event.step)}"
+        elif event.kind == "save_writing":
+            self.writing_step = event.step
+            self.text = f"writing step {human_count(event.step)}"
+        elif event.kind == "save_durable":
+            self.writing_step = None
+            self.failed = False
+            self.durable_step, self.durable_at = event.step, event.time
+            self.text = saved_text(event)
+            if self.asked_at is not None and event.time >= self.asked_at - 1.0 and event.text("reason") != "cadence":
+                self.asked_at = None
+        elif event.kind == "save_failed":
+            self.writing_step = None
+            self.failed = True
+            self.asked_at = None
+            self.text = f"NOT saved: {event.text('error')}"
+
+    def look(self, beat: Heartbeat | None, *, alive: bool) -> None:
+        """The heartbeat: progress of a write, and the patience for an answer."""
+        if beat is not None and beat.saving is not None and alive:
+            s = beat.saving
+            share = percent(s.done / s.total if s.total else None)
+            self.text = f"writing step {human_count(s.step)}: {share} of {size_bytes(s.total)}"
+        if self.asked_at is None:
+            return
+        if not alive:
+            self.asked_at = None
+            self.text = "the engine ended before it answered the request"
+            self.failed = True
+        elif beat is not None and not self.seen and beat.step >= self._asked_step + SEEN_PATIENCE_STEPS:
+            self.text = "checkpoint asked, but the engine has not seen it after two steps"
+
+
+def saved_text(event: Event) -> str:
+    """`saved step 112,600 (1.18 GB, 1.4 s)`."""
+    size, seconds = event.integer("bytes"), event.number("seconds")
+    took = "" if seconds is None else f", {seconds:.1f} s"
+    return f"saved step {human_count(event.step)} ({size_bytes(size)}{took})"

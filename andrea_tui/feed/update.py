@@ -1,0 +1,49 @@
+"""What the tailer tells the store: immutable, and only what is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from andrea_engine.run.condition import Condition
+from andrea_engine.run.config import RunConfig
+from andrea_engine.run.events import Event
+from andrea_engine.run.heartbeat import Heartbeat
+from andrea_engine.run.loss_entry import LossEntry
+from andrea_engine.run.samples import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class EntryBatch:
+    """New loss entries in step order; before them, everything from step `drop_from` on is abandoned (None: nothing)."""
+
+    entries: tuple[LossEntry, ...]
+    drop_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One look at the run directory. None means: unchanged since the last look.
+
+    `complete` is False while an older record is still being read; `read_share` tells how far.
+    """
+
+    time: float
+    condition: Condition
+    heartbeat: Heartbeat | None
+    batches: tuple[EntryBatch, ...] = ()
+    events: tuple[Event, ...] = ()
+    samples: tuple[Sample, ...] | None = None
+    snapshot: dict[str, object] | None = None
+    config: RunConfig | None = None
+    disk_free: int | None = None
+    newest_checkpoint: int | None = None
+    checkpoints: int | None = None
+    problems: tuple[str, ...] = ()
+    complete: bool = True
+    read_share: float = 1.0
+
+    @property
+    def quiet(self) -> bool:
+        """True when nothing was added to any file."""
+        nothing = (self.samples, self.snapshot, self.config, self.newest_checkpoint, self.checkpoints)
+        return not self.batches and not self.events and all(item is None for item in nothing)

@@ -1,0 +1,58 @@
+"""The last line: what can be done now. What cannot is dim, and `?` tells why."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.message import Message
+
+from andrea_tui.commands import COMMANDS, Command, Situation
+from andrea_tui.feed.store import Store
+from andrea_tui.widgets.rows import Row, RowsWidget, row_width
+
+# Shown only while they can be used: dim they would only be noise.
+_ONLY_WHEN_POSSIBLE = {"resume", "override", "take_over", "older", "newer"}
+
+
+class KeyBar(RowsWidget):
+    """Click runs the command, like its key."""
+
+    class Pressed(Message):
+        """A command was clicked."""
+
+        def __init__(self, command: str) -> None:
+            super().__init__()
+            self.command = command
+
+    def __init__(self) -> None:
+        super().__init__(id="keys")
+        self.read_only = ""
+        self._places: list[tuple[int, int, str]] = []
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        situation = Situation(store, self.read_only)
+        row: Row = [(" ", "")]
+        self._places = []
+        shown = [(c, not c.reason(situation)) for c in COMMANDS if c.label]
+        shown = [(c, possible) for c, possible in shown if possible or c.id not in _ONLY_WHEN_POSSIBLE]
+        always = row_width([run for c, _ in shown if c.id in ("help", "palette") for run in _runs(c, True)])
+        for command, possible in shown:
+            runs = _runs(command, possible)
+            last = command.id in ("help", "palette")
+            if row_width(row) + row_width(runs) + (0 if last else always) > width:
+                continue
+            start = row_width(row)
+            row += runs
+            self._places.append((start, row_width(row), command.id))
+        return [row]
+
+    def on_click(self, event: events.Click) -> None:
+        for start, end, command in self._places:
+            if start <= event.x < end:
+                self.post_message(self.Pressed(command))
+
+
+def _runs(command: Command, possible: bool) -> Row:
+    return [
+        (command.key_name, "key" if possible else "key-off"),
+        (f" {command.label}  ", "" if possible else "key-off"),
+    ]

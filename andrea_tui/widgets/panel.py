@@ -1,0 +1,51 @@
+"""A framed panel: a thin border with the number that matters in its title."""
+
+from __future__ import annotations
+
+from andrea_tui.feed.store import Store
+from andrea_tui.widgets.rows import Row, RowsWidget, fit, row_width
+
+_FRAME = {"unicode": tuple("┌─┐│└┘"), "ascii": tuple("+-+|++")}
+
+
+class Panel(RowsWidget):
+    """Subclasses give `title` and `content`; the frame is drawn here, so that it costs no repaint of the whole."""
+
+    NUMBER = ""
+
+    def title(self, store: Store) -> Row:
+        """Runs in the top border, after the panel's digit."""
+        raise NotImplementedError
+
+    def footer(self, store: Store) -> Row:
+        """Runs in the bottom border."""
+        return []
+
+    def content(self, store: Store, width: int, height: int) -> list[Row]:
+        """Rows inside of the frame."""
+        raise NotImplementedError
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        if width < 4 or height < 2:
+            return []
+        top_left, line, top_right, side, bottom_left, bottom_right = _FRAME[
+            "ascii" if self.kind == "ascii" else "unicode"
+        ]
+        inner = width - 4
+        rows = self.content(store, inner, height - 2)[: height - 2]
+        rows += [[] for _ in range(height - 2 - len(rows))]
+        middle = [[(f"{side} ", "frame"), *fit(row, inner), (f" {side}", "frame")] for row in rows]
+        label: Row = [(f" {self.NUMBER} ", "faint"), *self.title(store), (" ", "")]
+        return [
+            self._border(top_left, line, top_right, label, width),
+            *middle,
+            self._border(bottom_left, line, bottom_right, self.footer(store), width),
+        ]
+
+    @staticmethod
+    def _border(left: str, line: str, right: str, label: Row, width: int) -> Row:
+        room = width - 4
+        if row_width(label) > room:
+            label = fit(label, room)
+        rest = width - 3 - row_width(label)
+        return [(left + line, "frame"), *label, (line * rest + right, "frame")]

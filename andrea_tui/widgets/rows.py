@@ -1,0 +1,125 @@
+"""Drawing by rows of (text, meaning) runs: the base of every live widget.
+
+A live widget computes its rows from the store, and only the cells that differ from the last rows are sent to the
+terminal: over ssh the bytes are the cost. Text is never parsed as markup, and control characters never get through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from andrea_engine.run.plain import clean
+from andrea_tui.feed.store import Store
+from andrea_tui.plotting.format import to_ascii
+from andrea_tui.plotting.raster import Kind
+from andrea_tui.themes import DARK, style_of
+
+Run = tuple[str, str]
+Row = list[Run]
+
+
+def fit(row: Iterable[Run], width: int) -> Row:
+    """The row cut or filled up to exactly `width` cells; a wide character is never cut in two."""
+    fitted: Row = []
+    left = width
+    for text, meaning in row:
+        if left <= 0:
+            break
+        cells = cell_len(text)
+        fitted.append((text if cells <= left else set_cell_size(text, left), meaning))
+        left -= cells
+    if left > 0:
+        fitted.append((" " * left, ""))
+    return fitted
+
+
+def row_width(row: Iterable[Run]) -> int:
+    """Terminal cells of a row."""
+    return sum(cell_len(text) for text, _ in row)
+
+
+def spread(left: Row, right: Row, width: int) -> Row:
+    """`left` at the left, `right` at the right edge; where both do not fit, the left part is cut."""
+    room = width - row_width(right)
+    if room < 0:
+        return fit(right, width)
+    return [*fit(left, room), *right]
+
+
+class RowsWidget(Widget):
+    """A widget of rows. Subclasses implement `build(store, width, height)`; `update_from` redraws what differs."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (Textual's name)
+        super().__init__(id=id)
+        self.store: Store | None = None
+        self._rows: list[Row] = []
+        self._built_for: tuple[int, int] = (0, 0)
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        """The rows of this widget: at most `height`, of any width (they are fitted)."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> Kind:
+        """How curves are drawn: braille, block or ascii."""
+        kind: Kind = getattr(self.app, "plot_kind", "braille")
+        return kind
+
+    def update_from(self, store: Store) -> None:
+        """Rebuild the rows and repaint the cells that changed."""
+        self.store = store
+        if not self.is_attached or self.size.width <= 0 or self.size.height <= 0:
+            return
+        before, size = self._rows, self._built_for
+        self._rebuild()
+        if size != self._built_for:
+            self.refresh()
+            return
+        for y, (old, new) in enumerate(zip(before, self._rows, strict=True)):
+            if old != new:
+                start, end = _difference(old, new, self.size.width)
+                self.refresh(Region(start, y, end - start, 1))
+
+    def _rebuild(self) -> None:
+        width, height = self.size
+        rows = self.build(self.store, width, height) if self.store is not None else []
+        if self.kind == "ascii":
+            rows = [[(to_ascii(text), meaning) for text, meaning in row] for row in rows]
+        fitted = [fit([(clean(text), meaning) for text, meaning in row], width) for row in rows[:height]]
+        fitted += [[(" " * width, "")]] * (height - len(fitted))
+        self._rows = fitted
+        self._built_for = (width, height)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if self._built_for != (width, self.size.height):
+            self._rebuild()
+        if y >= len(self._rows):
+            return Strip.blank(width)
+        theme = self.app.current_theme if self.app.current_theme is not None else DARK
+        return Strip([Segment(text, style_of(theme, meaning)) for text, meaning in self._rows[y]], width)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._built_for = (0, 0)
+
+
+def _difference(old: Row, new: Row, width: int) -> tuple[int, int]:
+    """Cells [start, end) outside of which both rows are equal."""
+    start = 0
+    for a, b in zip(old, new, strict=False):
+        if a != b:
+            break
+        start += cell_len(a[0])
+    end = width
+    for a, b in zip(reversed(old), reversed(new), strict=False):
+        if a != b:
+            break
+        end -= cell_len(a[0])
+    return (start, end) if start < end else (0, width)

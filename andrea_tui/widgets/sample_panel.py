@@ -1,0 +1,164 @@
+"""Does it write sense? The newest sample, its four scores, and the cells of the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len, set_cell_size
+
+from andrea_engine.run.plain import clean
+from andrea_engine.run.samples import Sample
+from andrea_tui.feed.store import Store
+from andrea_tui.plotting.format import human_count
+from andrea_tui.plotting.strips import bar
+from andrea_tui.widgets.panel import Panel
+from andrea_tui.widgets.rows import Row
+
+AXES = (
+    ("bigram", "bigram", 35),
+    ("trigram", "trigram", 35),
+    ("English", "english", 20),
+    ("characters", "character", 10),
+)
+SHOWN_CHARACTERS = 4000
+SHOWN_LINES = 200
+LOW_AXIS = 0.4
+
+
+class SamplePanel(Panel):
+    """`back` samples before the newest one are skipped, so that the history can be walked."""
+
+    NUMBER = "3"
+
+    def __init__(self) -> None:
+        super().__init__(id="sample")
+        self.back = 0
+
+    def walk(self, steps: int) -> None:
+        """Go `steps` samples back in time (negative: forth)."""
+        count = len(self.store.samples) if self.store else 0
+        self.back = max(0, min(self.back + steps, count - 1))
+
+    def _sample(self, store: Store) -> Sample | None:
+        index = len(store.samples) - 1 - self.back
+        return store.samples[max(0, index)] if store.samples else None
+
+    def title(self, store: Store) -> Row:
+        sample = self._sample(store)
+        if sample is None:
+            return [("sample", "title")]
+        row: Row = [("sample  ", "title")]
+        if sample.scores is None:
+            row.append(("not scored", "dim"))
+        else:
+            row += [(f"{sample.scores.total:.0f}", _health(store, sample)), (" of 100", "dim")]
+        row.append((f"  step {human_count(sample.step)}", "dim"))
+        if self.back:
+            row.append((f", {self.back} before the newest", "warn"))
+        return [*row, *_gate(store)]
+
+    def footer(self, store: Store) -> Row:
+        return [(" [ older  newer ] ", "faint")] if len(store.samples) > 1 else []
+
+    def content(self, store: Store, width: int, height: int) -> list[Row]:
+        sample = self._sample(store)
+        if sample is None:
+            every = store.config.sample.every if store.config else 100
+            text = f"the first sample comes at step {human_count(every)}" if store.condition.word != "missing" else ""
+            return [[(text, "message")]]
+        scores = _bars(sample, width, self.kind == "ascii") if height >= 8 else _numbers(sample)
+        room = max(0, height - len(scores))
+        lines = list(wrapped(sample.prompt + sample.text, width, room + 1))
+        if len(lines) > room:
+            lines = lines[:room]
+            if lines:
+                lines[-1] = set_cell_size(lines[-1], max(0, width - 1)).rstrip() + "…"
+        rows: list[Row] = [[(line, "")] for line in lines]
+        rows += [[] for _ in range(room - len(rows))]
+        return [*rows, *scores]
+
+
+def wrapped(text: str, width: int, most: int) -> Iterator[str]:
+    """Lines of at most `width` cells, broken at spaces where that is possible; at most `most` of them."""
+    if width <= 0:
+        return
+    count = 0
+    for paragraph in clean(text[:SHOWN_CHARACTERS]).splitlines()[:SHOWN_LINES]:
+        line = ""
+        for word in paragraph.split(" "):
+            piece = word
+            while piece or not line:
+                joined = f"{line} {piece}" if line else piece
+                if cell_len(joined) <= width:
+                    line = joined
+                    break
+                if line:
+                    yield line
+                    count += 1
+                    line = ""
+                else:  # one word wider than the panel
+                    head = _head(piece, width)
+                    yield head
+                    count += 1
+                    piece = piece[len(head) :]
+                if count >= most:
+                    return
+                if not piece:
+                    break
+        yield line
+        count += 1
+        if count >= most:
+            return
+
+
+def _head(text: str, width: int) -> str:
+    """The longest beginning of at most `width` cells, at least one character."""
+    end = min(len(text), width)
+    while end > 1 and cell_len(text[:end]) > width:
+        end -= 1
+    return text[:end]
+
+
+def _health(store: Store, sample: Sample) -> str:
+    threshold = store.config.gate.threshold if store.config else 30.0
+    return "bad" if sample.scores is not None and sample.scores.total < threshold else "accent-bold"
+
+
+def _gate(store: Store) -> Row:
+    """`gate ○○○○○`: one cell for each sample in a row below the threshold, with a word once there is one."""
+    low = store.gate_low
+    if low is None:
+        return []
+    cells = store.config.gate.consecutive if store.config else 5
+    filled = min(low, cells)
+    row: Row = [("  gate ", "dim"), ("●" * filled, "bad"), ("○" * (cells - filled), "dim")]
+    if low:
+        row.append((f" {low} low in a row", "bad"))
+    return row
+
+
+def _bars(sample: Sample, width: int, ascii_only: bool) -> list[Row]:
+    rows: list[Row] = []
+    room = max(4, min(40, width - 28))
+    for label, name, maximum in AXES:
+        value = getattr(sample.scores, name) if sample.scores else None
+        low = value is not None and value < LOW_AXIS * maximum
+        rows.append(
+            [
+                (f"{label:<11} ", "dim"),
+                (bar(value, maximum, room, "ascii" if ascii_only else "braille"), "bar-low" if low else "bar"),
+                (f" {value:5.1f}" if value is not None else "     –", ""),
+                (f" of {maximum}", "dim"),
+                (" low" if low else "", "warn"),
+            ]
+        )
+    return rows
+
+
+def _numbers(sample: Sample) -> list[Row]:
+    s = sample.scores
+    if s is None:
+        return [[("not scored", "dim")]]
+    return [
+        [(f"bi {s.bigram:.0f}/35  tri {s.trigram:.0f}/35  En {s.english:.0f}/20  ch {s.character:.0f}/10", "")],
+    ]

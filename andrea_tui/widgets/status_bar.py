@@ -1,0 +1,108 @@
+"""The first line: is it alive, where is it, how long will it take."""
+
+from __future__ import annotations
+
+from andrea_tui.feed.store import Store
+from andrea_tui.plotting.format import duration, human_count, percent, rounded_count, short_count
+from andrea_tui.widgets.rows import Row, RowsWidget, row_width, spread
+
+WORDS = {
+    "training": ("●", "good"),
+    "sampling": ("●", "good"),
+    "saving": ("●", "good"),
+    "starting": ("◐", "warn"),
+    "preparing": ("◐", "warn"),
+    "loading": ("◐", "warn"),
+    "compiling": ("◐", "warn"),
+    "stopping": ("◐", "warn"),
+    "stalled": ("▲", "bad"),
+    "suspended": ("▲", "bad"),
+    "crashed": ("✕", "bad"),
+    "failed": ("✕", "bad"),
+    "halted": ("■", "bad"),
+    "stopped": ("□", "dim"),
+    "finished": ("✓", "good"),
+    "elsewhere": ("◇", "dim"),
+    "empty": ("□", "dim"),
+    "recorded": ("◇", "dim"),
+    "missing": ("?", "dim"),
+}
+STALE_STEPS = 3.0
+
+
+class StatusBar(RowsWidget):
+    """`watching` adds the word for a console that sends nothing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id="status")
+        self.run_name = name
+        self.watching = ""
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        left: Row = [(" ANDREA ", "accent-bold"), (f" {self.run_name}", "bright")]
+        if store.n_params and width >= 100:
+            left.append((f"  {rounded_count(store.n_params)}", "dim"))
+        if self.watching:
+            left.append((f"  {self.watching}", "warn"))
+        for detail in (3, 2, 1, 0):
+            right = self._right(store, detail)
+            if row_width(left) + row_width(right) + 2 <= width:
+                return [spread(left, right, width)]
+        return [spread([], self._right(store, 0), width)]
+
+    def _right(self, store: Store, detail: int) -> Row:
+        word = store.condition.word
+        sign, style = WORDS.get(word, ("•", ""))
+        row: Row = [(f"{sign} {word}", style)]
+        total = store.total_steps
+        step = store.step
+        if detail >= 2:
+            row.append((f"  step {human_count(step)} of {human_count(total)}", ""))
+        else:
+            row.append((f"  {human_count(step)}/{short_count(total)}", ""))
+        if total and detail >= 1:
+            row.append((f"  {percent(step / total)}", "dim"))
+        beat = store.heartbeat
+        if store.condition.alive and beat is not None:
+            if beat.step_seconds and detail >= 1:
+                unit = "steps/min" if detail >= 3 else "/min"
+                row.append((f"  {60 / beat.step_seconds:,.1f} {unit}", "dim"))
+            if beat.eta_seconds is not None and beat.step < (beat.target_step or 0):
+                row.append((f"  ETA {duration(beat.eta_seconds)}", ""))
+            age = store.age()
+            patience = max(5.0, STALE_STEPS * (beat.step_seconds or 0.0))
+            if word == "training" and age is not None and age > patience:
+                row.append((f"  last step {duration(age)} ago", "warn"))
+        return [*row, (" ", "")]
+
+
+class SaveBar(RowsWidget):
+    """The line above the keys: the last save or the request under way, alarms first."""
+
+    def __init__(self) -> None:
+        super().__init__(id="savebar")
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        if store.alarm:
+            return [[(" ALARM ", "alarm"), (f" {store.alarm}", "bad")]]
+        condition = store.condition
+        saves = store.saves
+        if not condition.alive and condition.word not in ("missing",):
+            tone = "bad" if condition.word in ("crashed", "failed", "halted") else ""
+            return [[(f" {condition.sentence}", tone)]]
+        if store.problems:
+            return [[(f" {store.problems[0]}", "warn")]]
+        if condition.word in ("starting", "preparing", "loading", "stalled", "suspended", "stopping"):
+            return [[(f" {condition.sentence}", "warn")]]
+        text = saves.text or "no checkpoint yet"
+        if saves.durable_at is not None and not saves.pending and saves.writing_step is None and not saves.failed:
+            text += f", {duration(max(0.0, store.updated - saves.durable_at))} ago"
+        if store.disk_free is not None:
+            text += f"; {_free(store)}"
+        return [[(f" {text}", "bad" if saves.failed else "warn" if saves.pending else "dim")]]
+
+
+def _free(store: Store) -> str:
+    from andrea_tui.plotting.format import size_bytes
+
+    return f"{size_bytes(store.disk_free)} of disk free"
