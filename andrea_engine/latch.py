@@ -37,6 +37,14 @@ class SignalLatch:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+    def retire(self) -> None:
+        """Ignore the signals from now on: everything asked for is done, and the process is about to end.
+
+        Python gives handled signals their deadly default back while it shuts down, but leaves ignored ones alone.
+        """
+        for number in _HANDLED:
+            signal.signal(number, signal.SIG_IGN)
+
     def _on_save(self, signum: int, frame: FrameType | None) -> None:
         self.save_asked = time.time()
 

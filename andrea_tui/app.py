@@ -47,7 +47,7 @@ class FeedUpdate(Message):
 class AndreaApp(App[ExitState]):
     """Console of one run. Ends with an ExitState; never touches the engine except through `Control`."""
 
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "ANDREA"
     BINDINGS = [Binding("ctrl+q,ctrl+c", "leave_console", "close the console", show=False, priority=True)]
     COMMAND_PALETTE_BINDING = "f24"  # ours is bound through the registry
@@ -133,7 +133,7 @@ class AndreaApp(App[ExitState]):
     def follow_stop(self) -> None:
         """The stop was asked: stay until the engine has saved and ended, then close."""
         self._following_stop = True
-        self.store.saves.ask(self.store.step)
+        self.store.saves.ask(self.store.step, "checkpoint and exit")
         self.notify("stopping: the console closes when everything is saved; d closes it at once", markup=False)
 
     def leave(self, reason: str, number: int = 0) -> None:

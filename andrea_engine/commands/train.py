@@ -26,8 +26,11 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
 
     if options.steps is not None and options.steps < 1:
         raise ConfigError(f"--steps must be 1 or more, got {options.steps}")
-    return train(
-        options.run,
-        TrainOptions(options.steps, options.override_halt, options.accept_damaged_record),
-        latch,
-    )
+    try:
+        return train(
+            options.run,
+            TrainOptions(options.steps, options.override_halt, options.accept_damaged_record),
+            latch,
+        )
+    finally:
+        latch.retire()

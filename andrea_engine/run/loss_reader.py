@@ -117,14 +117,16 @@ class LossReader:
 
     def _read_lines(self, data: bytes, *, full: bool) -> list[LossEntry]:
         region = data[: data.rfind(b"\n") + 1]
+        tail = data[len(region) :].strip(b"[]" + _PUNCTUATION)
+        if tail.endswith(b"}") and _parse_line(tail) is not None:
+            region = data  # the last entry is whole, only its newline is missing
         if not region and full:
             region = data  # one endless line: counted as damage below, so that reading goes on
         last = region.rfind(b"}") + 1
         self.torn = len(data[last:].strip(b"[]" + _PUNCTUATION))
         if last == 0:
             if full:
-                self._damaged(self.end)
-                self.end += len(region)
+                self._skip(region)
             return []
         body = region[:last].lstrip(b"[" + _PUNCTUATION)
         try:
@@ -153,6 +155,15 @@ class LossReader:
         self._line -= 1
         return entries
 
+    def _skip(self, region: bytes) -> None:
+        """Go past a region without an entry; what is more than the text between entries is damage."""
+        start = len(region) - len(region.lstrip(b"[" + _PUNCTUATION))
+        self._line += region.count(b"\n", 0, start)
+        if start < len(region):
+            self._damaged(self.end + start)
+        self._line += region.count(b"\n", start)
+        self.end += len(region)
+
     def _damaged(self, offset: int) -> None:
         self.damage.lines += 1
         if self.damage.first_offset is None:
@@ -162,7 +173,9 @@ class LossReader:
 
 def _is_lines(head: bytes) -> bool:
     """True for our array of lines and for JSON lines; an empty file counts as ours."""
-    return head.strip() in (b"", b"[", b"[]") or head.startswith((b"[\n{", b"[\n]", b"{"))
+    if head.startswith(b"[\n"):
+        return head[2:3] in (b"", b"]") or b"\n{" in head  # not only in the first line: that one may be damaged
+    return head.startswith(b"{") or head.strip() in (b"", b"[", b"[]")
 
 
 def _joined(body: bytes) -> bytes:

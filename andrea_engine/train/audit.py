@@ -36,6 +36,7 @@ class Audit:
         )
         self._samples = self._stored_samples()
         self.status: GateStatus = self._gate.status
+        saver.writer.protect = self._protected
         overridden = [e.step for e in context.history if e.kind == "override" and e.step]
         self._counted_after = max(overridden, default=-1)
 
@@ -66,12 +67,13 @@ class Audit:
             f"go on only with --override-halt, or from an earlier checkpoint"
         )
 
-    def make_up_for_missing(self, state: TrainingState) -> None:
-        """The sample of the step resumed from, when a stop or a kill came before it was made."""
+    def make_up_for_missing(self, state: TrainingState) -> str | None:
+        """The sample of the step resumed from, when a stop or a kill came before it. Returns why to halt, or None."""
         every = self._context.config.sample.every
         newest = self._samples[-1].step if self._samples else 0
         if state.step > newest and state.step % every == 0:
-            self.sample(state)
+            return self.sample(state)
+        return None
 
     def sample(self, state: TrainingState) -> str | None:
         """Make and judge the sample of this step. Returns why to halt, or None.
@@ -109,7 +111,6 @@ class Audit:
         scores = scores_of(sample)
         before = self.status.consecutive_low
         self.status = self._gate.observe(sample.step, scores)
-        self._saver.writer.protect = self._protected
         context.events.append(
             "sample",
             step=sample.step,

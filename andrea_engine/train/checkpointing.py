@@ -106,10 +106,13 @@ class CheckpointWriter:
     def _write(self, job: _Job) -> None:
         assert self._staging is not None  # noqa: S101  (staged by submit, just before this thread started)
         try:
+            problem = numbers_problem(self._staging, job.step)
+            if problem is not None:
+                raise SaveError(f"step {job.step:,} was not written: it {problem}")
             self._record.sync_journal()
             regions = [memoryview(row).cast("B") for row in self._staging]
             written = write_checkpoint(self._directory.path, job.step, regions, self._progress)
-        except (OSError, RunError) as error:
+        except Exception as error:  # whatever it was: a save that did not end well must never pass for one
             self._failed(job, error)
         else:
             self._commit(job)
@@ -130,8 +133,8 @@ class CheckpointWriter:
         if self.saving is not None:
             self.saving = Saving(step=self.saving.step, done=done, total=total)
 
-    def _failed(self, job: _Job, error: OSError | RunError) -> None:
-        reason = str(error) if isinstance(error, RunError) else f"the loss journal cannot be synced: {error.strerror}"
+    def _failed(self, job: _Job, error: Exception) -> None:
+        reason = str(error) if isinstance(error, RunError) else f"step {job.step:,} was not written: {error}"
         self.error = SaveError(reason)
         self.last_error_at = time.monotonic()
         self._events.append("save_failed", step=job.step, reason=job.reason, error=reason)
@@ -176,15 +179,18 @@ def content_problem(path: Path) -> str | None:
     None when they can be trained from.
     """
     try:
-        data = np.memmap(path, dtype="<f4", mode="r", offset=HEADER.size)
+        regions = np.memmap(path, dtype="<f4", mode="r", offset=HEADER.size).reshape(3, -1)
     except (OSError, ValueError) as error:
         return f"cannot be read: {error}"
-    count = len(data) // 3
-    step = parse_name(path.name) or 0
-    for name, start in (("weights", 0), ("m", count), ("v", 2 * count)):
+    return numbers_problem(regions, parse_name(path.name) or 0)
+
+
+def numbers_problem(regions: np.ndarray, step: int) -> str | None:
+    """What is wrong with weights, m and v of `step`, float32 (3, n_params); None when they can be trained from."""
+    for name, region in zip(("weights", "m", "v"), regions, strict=True):
         any_nonzero = False
-        for at in range(start, start + count, _SCAN):
-            part = data[at : min(at + _SCAN, start + count)]
+        for at in range(0, len(region), _SCAN):
+            part = region[at : at + _SCAN]
             if not np.isfinite(part).all():
                 return f"has {name} that are not finite"
             if name == "v" and (part < 0).any():

@@ -13,7 +13,7 @@ import msgspec
 from andrea_engine import __version__
 from andrea_engine.data import token_cache
 from andrea_engine.data.sources import make_source
-from andrea_engine.data.sources.base import Source, excerpts
+from andrea_engine.data.sources.base import Source, SourceUnavailable, excerpts
 from andrea_engine.data.token_cache import Corpus, PreparationStopped
 from andrea_engine.data.tokenizer import Tokenizer, train
 from andrea_engine.run.checkpoint import checkpoint_bytes
@@ -74,10 +74,24 @@ def _tokenizer(
                 f"tokenizer.segments cannot change within a run"
             )
         return tokenizer
+    _require_text(sources)
     report("learning the tokenizer")
     tokenizer = train(excerpts(sources, TOKENIZER_TEXT), config.tokenizer.segments)
     tokenizer.save(path)
     return tokenizer
+
+
+def _require_text(sources: list[Source]) -> None:
+    """Raise ConfigError with the reason of every source unless at least one has text."""
+    reasons = []
+    for source in sources:
+        try:
+            next(source.documents())
+        except SourceUnavailable as error:
+            reasons.append(f"{source.name}: {error}")
+        else:
+            return
+    raise ConfigError(f"no source has any text ({'; '.join(reasons)})")
 
 
 def _lock_run(directory: RunDirectory, config: RunConfig, tokenizer: Tokenizer, corpus: Corpus) -> list[str]:

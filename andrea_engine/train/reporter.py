@@ -32,6 +32,7 @@ class Reporter:
         self._stop = threading.Event()
         self._seconds: deque[float] = deque(maxlen=RECENT_STEPS)
         self.read_saving: Callable[[], tuple[Saving | None, LastSave | None]] = lambda: (None, None)
+        self.read_problem: Callable[[], str | None] = lambda: None
         self.read_telemetry: Callable[[], Telemetry | None] = lambda: None
         self.tokens_per_step = 0
         now = time.time()
@@ -105,6 +106,7 @@ class Reporter:
                 saving=saving,
                 last_save=last_save or self._beat.last_save,
                 telemetry=self.read_telemetry(),
+                problem=self.read_problem() or self._events.problem or "",
                 save_asked=self._latch.save_asked is not None,
                 stop_asked=self._latch.stop_asked is not None,
                 **self._rates(),

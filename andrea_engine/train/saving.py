@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 from andrea_engine.model.flat import FlatParameters
-from andrea_engine.run.checkpoint import list_checkpoints
+from andrea_engine.run.checkpoint import checkpoint_bytes, list_checkpoints
 from andrea_engine.run.errors import SaveError
 from andrea_engine.run.events import known_digests, pinned_steps, read_events
 from andrea_engine.run.heartbeat import LastSave, Saving
 from andrea_engine.run.loss_record import LossRecord
-from andrea_engine.train.checkpointing import CheckpointWriter
+from andrea_engine.train.checkpointing import PINNED_REASONS, CheckpointWriter
 from andrea_engine.train.engine import EngineContext
 
 FIRST_RETRY = 5.0
@@ -65,30 +65,33 @@ class Saver:
         events.append("save_asked", at=asked, by="SIGUSR1")
         events.append("save_seen", step=step, after=round(time.time() - asked, 3))
         if self._submitted == step and self.wait() is None:
-            self._answer_with_existing(step)
+            self._answer_with_existing(step, "operator")
         else:
             self._submit(step, "operator")
         return True
 
-    def _answer_with_existing(self, step: int) -> None:
-        """This very step is on disk already: pin it and say so, instead of writing the same bytes again."""
-        last = self.writer.last
-        self.pinned.add(step)
+    def _answer_with_existing(self, step: int, reason: str) -> None:
+        """This very step is on disk already: say so, instead of writing the same bytes again."""
+        pinned = reason in PINNED_REASONS
+        if pinned:
+            self.pinned.add(step)
         digest = known_digests(read_events(self._context.directory.events)).get(step, "")
         self._context.events.append(
             "save_durable",
             step=step,
-            bytes=last.bytes if last else None,
+            bytes=checkpoint_bytes(self._context.config.n_params),
             seconds=0.0,
             sha256=digest,
-            reason="operator",
-            pinned=True,
+            reason=reason,
+            pinned=pinned,
             already_saved=True,
         )
 
     def final_save(self, step: int, asked: float | None, reason: str = "stop") -> SaveError | None:
         """Make `step` durable and wait for it. `asked` is the time of the stop request, None for a reached target."""
         events = self._context.events
+        if step:
+            self.serve_request(step)  # one that came together with the stop gets its own answer
         if asked is not None:
             events.append("save_asked", at=asked, by="stop")
             events.append("save_seen", step=step, after=round(time.time() - asked, 3))
@@ -101,7 +104,7 @@ class Saver:
             self._submit(step, reason)
             return self.wait()
         if asked is not None:
-            self._answer_with_existing(step)
+            self._answer_with_existing(step, reason)
         return None
 
     def resumed_at(self, step: int) -> None:

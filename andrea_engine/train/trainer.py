@@ -45,11 +45,13 @@ class Trainer:
             self.flat, (schedule.beta1, schedule.beta2), schedule.eps, schedule.weight_decay, schedule.clip
         )
         self.saver = Saver(context, self.flat, self.record, self.state.curriculum.snapshot)
+        self.saver.resumed_at(self.state.step)
         self.audit = Audit(context, self.model, prepared.tokenizer, self.saver)
         self._sequences: dict[str, BatchSequence] = {}
         self._said = self._published = float("-inf")
         context.reporter.tokens_per_step = self.config.tokens_per_step
         context.reporter.read_saving = self.saver.progress
+        context.reporter.read_problem = self._problem
         context.reporter.read_telemetry = lambda: self.monitor.telemetry
 
     @property
@@ -62,6 +64,7 @@ class Trainer:
         try:
             code = self._loop()
         finally:
+            self.saver.wait()  # the lock is given back after this: no write may outlive it
             self.record.close()
             self.monitor.stop()
         return code
@@ -71,7 +74,9 @@ class Trainer:
         halted = self.audit.halted_already(state.step)
         if halted is not None:
             return self._leave("halted", ExitCode.HALTED, halted)
-        self.audit.make_up_for_missing(state)
+        halt = self.audit.make_up_for_missing(state)
+        if halt is not None:
+            return self._halt(halt)
         context.reporter.enter("training", step=state.step, note="")
         context.events.append("phase", phase="training", step=state.step)
         while state.step < self.target and latch.stop_asked is None:
@@ -120,6 +125,10 @@ class Trainer:
             self.context.events.append(
                 "nonfinite", step=step, source=choice.source, pull=choice.pull, fields=state.last.nonfinite
             )
+
+    def _problem(self) -> str | None:
+        """Why something that should be on disk is not, for the heartbeat."""
+        return self.record.problem or (str(self.saver.writer.error) if self.saver.writer.error else None)
 
     def _publish_curriculum(self) -> None:
         """Once a second at most: the rows of the arms table. Here, because only this thread may read the bandit."""

@@ -25,13 +25,13 @@ class SaveFollower:
     writing_step: int | None = None
     _asked_step: int = 0
 
-    def ask(self, step: int) -> None:
-        """The console has sent the request at `step`."""
+    def ask(self, step: int, what: str = "checkpoint") -> None:
+        """The console has sent the request for `what` at `step`."""
         self.asked_at = time.time()
         self.seen = False
         self.failed = False
         self._asked_step = step
-        self.text = "checkpoint asked, waiting for the end of the step"
+        self.text = f"{what} asked, waiting for the end of the step"
 
     @property
     def pending(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -211,7 +210,7 @@ class Store:
     def age(self) -> float | None:
         """Seconds since the last finished step; None when the engine has not finished one."""
         beat = self.heartbeat
-        return max(0.0, time.time() - beat.step_time) if beat is not None and beat.step_time is not None else None
+        return max(0.0, self.updated - beat.step_time) if beat is not None and beat.step_time is not None else None
 
 
 def total_power(telemetry: Telemetry) -> float | None:

@@ -59,7 +59,9 @@ class DashboardScreen(Screen[None]):
                 yield LossPanel()
                 yield PowerPanel()
             with Horizontal(id="lower"):
-                yield SamplePanel()
+                with Vertical(id="left"):
+                    yield PowerPanel("power-small")
+                    yield SamplePanel()
                 yield ArmsPanel()
             yield EventsPanel()
         yield SaveBar()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from andrea_engine.run.arms import ArmRow
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import compact_number, human_count
+from andrea_tui.plotting.format import compact_number, short_count
+from andrea_tui.plotting.raster import Kind
 from andrea_tui.plotting.strips import bar
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import Row
@@ -19,7 +20,7 @@ class ArmsPanel(Panel):
     def __init__(self) -> None:
         super().__init__(id="arms")
 
-    def title(self, store: Store) -> Row:
+    def title(self, store: Store, room: int) -> Row:
         return [("arms  ", "title"), (store.focus, "dim")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
@@ -31,7 +32,7 @@ class ArmsPanel(Panel):
         rows = [_head(name_width, width)]
         room = height - 1
         shown = arms if len(arms) <= room else arms[: max(0, room - 1)]
-        rows += [_row(arm, name_width, width, self.kind == "ascii") for arm in shown]
+        rows += [_row(arm, name_width, width, self.kind) for arm in shown]
         if len(shown) < len(arms):
             rows.append([(f"+ {len(arms) - len(shown)} more", "dim")])
         return rows
@@ -39,35 +40,31 @@ class ArmsPanel(Panel):
 
 def _head(name_width: int, width: int) -> Row:
     if width < NARROW:
-        return [(f"{'arm':<{name_width}} share  weight held by", "dim")]
-    text = f"{'arm':<{name_width}} {'share':<12} {'pulls':>7} {'reward':>7} {'weight':>6}"
+        return [(f"{'arm':<{name_width}} share weight held by", "dim")]
+    text = f"{'arm':<{name_width}} {'share':<9} {'pulls':>6} {'reward':>6} {'weight':>6}"
     if width >= WIDE:
         text += f" {'floor':>6} {'cap':>6}"
     return [(text + "  held by", "dim")]
 
 
-def _row(arm: ArmRow, name_width: int, width: int, ascii_only: bool) -> Row:
+def _row(arm: ArmRow, name_width: int, width: int, kind: Kind) -> Row:
     name = arm.name if len(arm.name) <= name_width else arm.name[: name_width - 1] + "…"
     if not arm.available:
         zombie = f", a saved weight of {arm.stored_weight:.3f} has no effect" if arm.stored_weight else ""
         return [(f"{name:<{name_width}} ", "dim"), ("✕ ", "warn"), ((arm.reason or "no data") + zombie, "warn")]
-    share = "  –" if arm.share is None else f"{arm.share * 100:3.0f}"
+    share = "  – %" if arm.share is None else f"{arm.share * 100:3.0f} %"
     weight = "–" if arm.weight is None else f"{arm.weight:.2f}"
     style = "bright" if arm.in_focus else ""
+    held = (arm.held_by, "accent" if arm.held_by in ("floor", "cap", "focus") else "dim")
     if width < NARROW:
-        return [(f"{name:<{name_width}} ", style), (f"{share} %  ", ""), (f"{weight:>6} ", ""), (arm.held_by, "dim")]
-    kind = "ascii" if ascii_only else "braille"
+        return [(f"{name:<{name_width}} ", style), (f"{share}{weight:>6} ", ""), held]
     row: Row = [
         (f"{name:<{name_width}} ", style),
-        (bar(arm.share, 1.0, 6, "ascii" if kind == "ascii" else "braille", rest=" "), "bar"),
-        (f" {share} %", ""),
-        (f" {human_count(arm.pulls, 7)}", ""),
-        (f" {compact_number(arm.mean_reward, 7)}", ""),
-        (f" {weight:>6}", ""),
+        (bar(arm.share, 1.0, 4, kind, rest=" "), "bar"),
+        (f"{share} {short_count(arm.pulls, 6)} {compact_number(arm.mean_reward, 6)} {weight:>6}", ""),
     ]
     if width >= WIDE:
         cap = "–" if arm.cap is None else f"{arm.cap:.2f}"
         floor = "–" if not arm.floor else f"{arm.floor:.2f}"
         row.append((f" {floor:>6} {cap:>6}", "dim"))
-    row.append((f"  {arm.held_by}", "accent" if arm.held_by in ("floor", "cap", "focus") else "dim"))
-    return row
+    return [*row, ("  ", ""), held]

@@ -21,7 +21,7 @@ class EventsPanel(Panel):
     def __init__(self) -> None:
         super().__init__(id="events")
 
-    def title(self, store: Store) -> Row:
+    def title(self, store: Store, room: int) -> Row:
         return [("events", "title")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from andrea_tui.feed.pyramid import Series, stable_range
+import math
+
+from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.store import RunMark, Store
 from andrea_tui.plotting.chart import ChartSpec, Curve, Mark, plot_columns, render_chart
 from andrea_tui.plotting.format import compact_number, fixed, human_count, percent
@@ -29,7 +31,7 @@ class LossPanel(Panel):
         self.log_scale = not self.log_scale
         self._range = YRange(log=self.log_scale)
 
-    def title(self, store: Store) -> Row:
+    def title(self, store: Store, room: int) -> Row:
         ema = store.last.ema if store.last else None
         row: Row = [("loss  ", "title")]
         if not store.complete:
@@ -51,9 +53,15 @@ class LossPanel(Panel):
         return rows
 
     def _bounds(self, store: Store, width: int, height: int) -> tuple[float, float]:
+        """Range of x whose columns stand still while points arrive, and that the record fills to at least 80 %."""
         columns = max(1, plot_columns(width, height, self.kind))
-        found = stable_range(store.loss.x_min or 0.0, store.loss.x_max or 0.0, columns, min_span=50.0)
-        return found.x0, found.x1
+        first, last = store.loss.x_min or 0.0, store.loss.x_max or 0.0
+        column = steady_width(max(last - first, 50.0) / columns)
+        start = math.floor(first / column) * column
+        if start + columns * column < last:
+            column = steady_width(column * 1.01)
+            start = math.floor(first / column) * column
+        return start, start + columns * column
 
     def _loss_rows(self, store: Store, width: int, height: int) -> list[Row]:
         x_lo, x_hi = self._bounds(store, width, height)
@@ -71,6 +79,7 @@ class LossPanel(Panel):
             log=self.log_scale,
             marks=[_mark(mark) for mark in store.marks[-_MARKS_SHOWN:]],
             message=self._message(store),
+            halo=True,
         )
         return [list(row) for row in render_chart(spec, width, height, self.kind).rows]
 
@@ -110,6 +119,15 @@ class LossPanel(Panel):
         text = f"sample score {now}, the gate halts at {times} in a row below {threshold:g}"
         rows[-1] = [("       " + text, "label")]
         return rows
+
+
+def steady_width(least: float) -> float:
+    """The smallest of 1, 1.25, 1.5, 1.75 times a power of two that is not below `least`.
+
+    Column widths from this list change rarely, so finished columns do not shimmer, and waste at most a fifth.
+    """
+    power = 2.0 ** math.floor(math.log2(least))
+    return next(power * quarter / 4 for quarter in (4, 5, 6, 7, 8) if power * quarter / 4 >= least)
 
 
 def _mark(mark: RunMark) -> Mark:

@@ -13,8 +13,8 @@ class Panel(RowsWidget):
 
     NUMBER = ""
 
-    def title(self, store: Store) -> Row:
-        """Runs in the top border, after the panel's digit."""
+    def title(self, store: Store, room: int) -> Row:
+        """Runs in the top border, after the panel's digit; `room` cells are there."""
         raise NotImplementedError
 
     def footer(self, store: Store) -> Row:
@@ -35,7 +35,7 @@ class Panel(RowsWidget):
         rows = self.content(store, inner, height - 2)[: height - 2]
         rows += [[] for _ in range(height - 2 - len(rows))]
         middle = [[(f"{side} ", "frame"), *fit(row, inner), (f" {side}", "frame")] for row in rows]
-        label: Row = [(f" {self.NUMBER} ", "faint"), *self.title(store), (" ", "")]
+        label: Row = [(f" {self.NUMBER} ", "faint"), *self.title(store, width - 8), (" ", "")]
         return [
             self._border(top_left, line, top_right, label, width),
             *middle,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from andrea_engine.run.heartbeat import Gpu, Telemetry
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.store import POWER_SECONDS, Store, total_power
@@ -17,8 +15,9 @@ from andrea_tui.widgets.rows import Row
 STALE_SECONDS = 5.0
 
 
-def _no_ticks(lo: float, hi: float, n: int) -> list[Tick]:
-    return []
+def _ago(lo: float, hi: float, n: int) -> list[Tick]:
+    """Ticks of the last ten minutes."""
+    return [Tick(-540.0, "9 min"), Tick(-300.0, "5 min"), Tick(0.0, "now")]
 
 
 class PowerPanel(Panel):
@@ -26,10 +25,10 @@ class PowerPanel(Panel):
 
     NUMBER = "2"
 
-    def __init__(self) -> None:
-        super().__init__(id="power")
+    def __init__(self, id: str = "power") -> None:  # noqa: A002  (Textual's name)
+        super().__init__(id=id)
 
-    def title(self, store: Store) -> Row:
+    def title(self, store: Store, room: int) -> Row:
         t = store.telemetry
         if t is None:
             return [("power  ", "title"), ("no engine, no readings", "dim")]
@@ -42,13 +41,24 @@ class PowerPanel(Panel):
         return [("host  ", "title"), ("CPU ", "dim"), (percent((t.cpu_percent or 0.0) / 100), "accent-bold")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
+        if height <= 1:
+            return [self._short(store)]
         facts = self._facts(store, width)
         shown = facts[: max(1, height - 3)] if height < len(facts) + 3 else facts
         chart_height = height - len(shown)
         return [*(self._chart(store, width, chart_height) if chart_height >= 2 else []), *shown]
 
+    def _short(self, store: Store) -> Row:
+        """All of it in one line, for small screens."""
+        t = store.telemetry
+        rate = human_count(store.heartbeat.tokens_per_second if store.heartbeat and t else None)
+        cost = energy(store.energy_j) if store.energy_j is not None else "energy unknown"
+        if t is not None and t.gpus:
+            return [*_gpu_row(t.gpus[0])[:3], (f" {cost}", "dim")]
+        return [(f"{rate} tok/s", ""), (f"  {cost}", "dim")]
+
     def _chart(self, store: Store, width: int, height: int) -> list[Row]:
-        now = store.load[-1][0] if store.load else time.time()
+        now = store.load[-1][0] if store.load else store.updated
         series = Series([t - now for t, _ in store.load], [v for _, v in store.load])
         t = store.telemetry
         limit = _limit(t) if t else None
@@ -59,8 +69,8 @@ class PowerPanel(Panel):
             curves=[Curve(series, "line", max_gap=30.0, report=False)],
             y_lo=0.0,
             y_hi=(limit or None) if is_watts else 100.0,
-            x_ticks=_no_ticks,
-            x_unit="W, last 10 min" if is_watts else "CPU %, last 10 min",
+            x_ticks=_ago,
+            x_unit="W" if is_watts else "CPU %",
             x_end=lambda _: "now",
             message="readings come once a second" if store.condition.alive else "",
         )
@@ -70,7 +80,7 @@ class PowerPanel(Panel):
         t = store.telemetry
         rows: list[Row] = []
         if t is not None:
-            age = time.time() - t.time if t.time else 0.0
+            age = store.updated - t.time if t.time else 0.0
             if age > STALE_SECONDS:
                 rows.append([(f"readings are {duration(age)} old", "warn")])
             rows += [_gpu_row(gpu) for gpu in t.gpus]

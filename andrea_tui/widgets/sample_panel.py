@@ -23,6 +23,7 @@ AXES = (
 SHOWN_CHARACTERS = 4000
 SHOWN_LINES = 200
 LOW_AXIS = 0.4
+NARROW = 44  # cells of a title
 
 
 class SamplePanel(Panel):
@@ -43,19 +44,20 @@ class SamplePanel(Panel):
         index = len(store.samples) - 1 - self.back
         return store.samples[max(0, index)] if store.samples else None
 
-    def title(self, store: Store) -> Row:
+    def title(self, store: Store, room: int) -> Row:
         sample = self._sample(store)
         if sample is None:
             return [("sample", "title")]
-        row: Row = [("sample  ", "title")]
+        roomy = room >= NARROW
+        row: Row = [("sample  " if roomy else "sample ", "title")]
         if sample.scores is None:
             row.append(("not scored", "dim"))
         else:
-            row += [(f"{sample.scores.total:.0f}", _health(store, sample)), (" of 100", "dim")]
-        row.append((f"  step {human_count(sample.step)}", "dim"))
+            row += [(f"{sample.scores.total:.0f}", _health(store, sample)), (" of 100" if roomy else "", "dim")]
+        row.append((f"  step {human_count(sample.step)}" if roomy else f" at {human_count(sample.step)}", "dim"))
         if self.back:
-            row.append((f", {self.back} before the newest", "warn"))
-        return [*row, *_gate(store)]
+            row.append((f", {self.back} before the newest" if roomy else f" (-{self.back})", "warn"))
+        return [*row, *_gate(store, roomy)]
 
     def footer(self, store: Store) -> Row:
         return [(" [ older  newer ] ", "faint")] if len(store.samples) > 1 else []
@@ -124,7 +126,7 @@ def _health(store: Store, sample: Sample) -> str:
     return "bad" if sample.scores is not None and sample.scores.total < threshold else "accent-bold"
 
 
-def _gate(store: Store) -> Row:
+def _gate(store: Store, roomy: bool) -> Row:
     """`gate ○○○○○`: one cell for each sample in a row below the threshold, with a word once there is one."""
     low = store.gate_low
     if low is None:
@@ -132,7 +134,7 @@ def _gate(store: Store) -> Row:
     cells = store.config.gate.consecutive if store.config else 5
     filled = min(low, cells)
     row: Row = [("  gate ", "dim"), ("●" * filled, "bad"), ("○" * (cells - filled), "dim")]
-    if low:
+    if low and roomy:
         row.append((f" {low} low in a row", "bad"))
     return row
 
@@ -160,5 +162,5 @@ def _numbers(sample: Sample) -> list[Row]:
     if s is None:
         return [[("not scored", "dim")]]
     return [
-        [(f"bi {s.bigram:.0f}/35  tri {s.trigram:.0f}/35  En {s.english:.0f}/20  ch {s.character:.0f}/10", "")],
+        [(f"B {s.bigram:.0f}/35 T {s.trigram:.0f}/35 E {s.english:.0f}/20 C {s.character:.0f}/10", "")],
     ]

@@ -146,8 +146,11 @@ def test_other_fields_and_types() -> None:
 def test_what_cannot_be_parsed_is_always_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         loads_bounded(data)
-    with pytest.raises(ValueError, match=r".+"):
-        decode_entries(b'[{"step": 1, "unknown": ' + data + b"}]")
+
+
+def test_deep_nesting_under_an_unknown_key_is_a_value_error_too() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        decode_entries(b'[{"step": 1, "unknown": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]")
 
 
 @pytest.mark.parametrize("data", [rb'{"\ud800": "a\udfffb"}', b'{"\xed\xa0\x80": "a\xed\xbf\xbfb"}'])

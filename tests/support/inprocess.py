@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from andrea_engine.cli import run
@@ -20,13 +21,34 @@ class Result(NamedTuple):
 
 
 class Bell(SignalLatch):
-    """A latch that leaves the handlers of the test process alone; set its fields to ring."""
+    """A latch that leaves the handlers of the test process alone; set its fields to ring.
+
+    `stop_when`: the stop is asked for as soon as this turns true.
+    """
+
+    def __init__(self, stop_when: Callable[[], object] | None = None) -> None:
+        self._stop: float | None = None
+        self._stop_when = stop_when
+        super().__init__()
+
+    @property
+    def stop_asked(self) -> float | None:  # type: ignore[override]
+        if self._stop is None and self._stop_when is not None and self._stop_when():
+            self._stop = time.time()
+        return self._stop
+
+    @stop_asked.setter
+    def stop_asked(self, value: float | None) -> None:
+        self._stop = value
 
     def arm(self) -> None:
         """The tests send no signals to themselves."""
 
     def disarm(self) -> None:
         """Nothing was armed."""
+
+    def retire(self) -> None:
+        """The test process goes on."""
 
 
 def andrea_engine(*arguments: object, bell: Bell | None = None) -> Result:
@@ -39,7 +61,7 @@ def andrea_engine(*arguments: object, bell: Bell | None = None) -> Result:
 
 
 @contextlib.contextmanager
-def _threads_restored(words: Sequence[str]) -> object:
+def _threads_restored(words: Sequence[str]) -> Iterator[None]:
     if not {"train", "sample"} & set(words[:1]):
         yield
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 
 import pytest
 
@@ -25,9 +26,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     return directory
 
 
-def test_stopped_by_a_signal_and_resumed_as_another_process(
-    trained: TrainedRun, engines: Engines, tmp_path: Path
-) -> None:
+def test_stopped_and_resumed_as_another_process(trained: TrainedRun, engines: Engines, tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run")
     assert engines.train(directory, "--steps", "13").process.returncode == 0
     assert records.checkpoints(directory) == [10, 13]
@@ -64,14 +63,15 @@ def test_the_sources_were_passed_over_several_times(unbroken: RunDirectory) -> N
     assert all(arm["epochs"] > 3 for arm in state["arms"].values())
 
 
-def test_killed_three_times_at_random_moments(unbroken: RunDirectory, engines: Engines, tmp_path: Path) -> None:
+def test_killed_and_stopped_at_random_moments(unbroken: RunDirectory, engines: Engines, tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run")
-    for _, moment in enumerate((37, 118, 231)):
+    for moment, number in ((37, SIGKILL), (90, SIGTERM), (118, SIGKILL), (231, SIGKILL)):
         before = _committed(directory)
         engine = engines.start(directory, "--steps", str(LONG))
-        engine.wait_step(moment)  # by the time it is noticed and the kill arrives, some steps further
-        engine.kill()
-        assert _committed(directory).startswith(before)
+        engine.wait_step(moment)  # by the time it is noticed and the signal arrives, some steps further
+        engine.send(number)
+        assert engine.wait() == (0 if number == SIGTERM else -SIGKILL)
+        assert _committed(directory).startswith(before), "no byte of the record ever changes"
     before = _committed(directory)
     assert engines.train(directory, "--steps", str(LONG)).process.returncode == 0
     assert _committed(directory).startswith(before)
@@ -119,11 +119,13 @@ def test_half_written_files_of_a_dead_writer_are_removed(trained: TrainedRun, ru
     assert "1,000 bytes freed" in records.notices(run_copy)
 
 
-def test_a_stop_before_the_first_step_of_a_resume_writes_nothing_again(run_copy: RunDirectory) -> None:
+@pytest.mark.parametrize("phase", ["preparing", "resumed"])
+def test_a_stop_before_the_first_step_leaves_all_as_it_was(run_copy: RunDirectory, phase: str) -> None:
     before = records.checkpoint(run_copy, 40).stat()
-    bell = Bell()
-    bell.stop_asked = 1.0
+    fresh = len(records.events(run_copy, "resumed"))
+    bell = Bell(lambda: phase == "preparing" or len(records.events(run_copy, "resumed")) > fresh)
     assert andrea_engine("train", run_copy.path, bell=bell).code == 0
+    assert records.checkpoints(run_copy) == [10, 20, 30, 40]
     after = records.checkpoint(run_copy, 40).stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert records.steps(run_copy) == list(range(1, 41))

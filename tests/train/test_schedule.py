@@ -54,9 +54,7 @@ def test_the_published_schedule_starts_and_ends_where_it_should() -> None:
     warmup=st.integers(0, 10**5),
     total=st.integers(1, 10**6),
 )
-def test_rate_stays_in_its_bounds(
-    step0: int, peak: float, floor_ratio: float, warmup: int, total: int
-) -> None:
+def test_rate_stays_in_its_bounds(step0: int, peak: float, floor_ratio: float, warmup: int, total: int) -> None:
     rate = learning_rate(step0, peak, floor_ratio, warmup, total)
     assert 0 <= rate <= peak * (1 + 1e-12)
     if step0 + 1 >= warmup:
@@ -77,9 +75,7 @@ def test_rate_stays_in_its_bounds(
         ((0, PEAK, 0.1, 10, 0), "total steps"),
     ],
 )
-def test_arguments_out_of_range_are_refused(
-    arguments: tuple[int, float, float, int, int], message: str
-) -> None:
+def test_arguments_out_of_range_are_refused(arguments: tuple[int, float, float, int, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         learning_rate(*arguments)
 

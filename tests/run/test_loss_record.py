@@ -1,0 +1,492 @@
+"""The loss record is written so that any interruption leaves a prefix of the truth, and a start completes it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from andrea_engine.run import loss_record
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import ConfigError, ExitCode
+from andrea_engine.run.loss_entry import LossEntry, current_branch
+from andrea_engine.run.loss_reader import LossReader
+from andrea_engine.run.loss_record import LossRecord, Recovery
+
+from .helpers import array_text, entry, leftovers, steps, strict
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without fsync: for the many thousand states of the exhaustive tests."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def recorded(run: RunDirectory) -> list[LossEntry]:
+    """The entries of `.loss.json`, which must be strict JSON; read with `json` and compared with our reader."""
+    items = strict(run.loss.read_bytes())
+    assert isinstance(items, list)
+    entries = LossReader(run.loss).read_all()
+    assert [json.loads(e.to_line()) for e in entries] == items
+    return entries
+
+
+def journal(run: RunDirectory) -> list[LossEntry]:
+    return LossReader(run.journal).read_all()
+
+
+def put(run: RunDirectory, record: Iterable[LossEntry], waiting: Iterable[LossEntry] = ()) -> None:
+    """A directory as an earlier process left it."""
+    run.loss.write_bytes(array_text(record))
+    run.journal.write_bytes(b"".join(e.to_line() + b"\n" for e in waiting))
+
+
+@contextmanager
+def opened(run: RunDirectory, step: int, **options: bool) -> Iterator[tuple[LossRecord, Recovery]]:
+    record = LossRecord(run)
+    recovery = record.recover(step, **options)
+    yield record, recovery
+    record.close()
+
+
+def recover(run: RunDirectory, step: int, **options: bool) -> Recovery:
+    with opened(run, step, **options) as (_, recovery):
+        return recovery
+
+
+def span(first: int, last: int, **fields: int) -> list[LossEntry]:
+    return [entry(step, **fields) for step in range(first, last + 1)]  # type: ignore[arg-type]
+
+
+# -- the ordinary course ----------------------------------------------------------------------------------------------
+
+
+def test_entries_wait_in_the_journal_until_their_checkpoint_is_durable(run: RunDirectory) -> None:
+    with opened(run, 0) as (record, recovery):
+        assert recovery == Recovery(entries=[])
+        assert run.loss.read_bytes() == b"[\n]\n"
+        for step in (1, 2, 3):
+            record.append(entry(step))
+        assert recorded(run) == []
+        assert journal(run) == span(1, 3)
+        record.sync_journal()
+        record.commit(2)
+        assert recorded(run) == span(1, 2)
+        assert journal(run) == [entry(3)]
+        record.append(entry(4))
+        assert journal(run) == span(3, 4)
+        record.commit(4)
+        record.commit(4)  # nothing waits: nothing happens
+    assert run.loss.read_bytes() == array_text(span(1, 4))
+    assert run.journal.read_bytes() == b""
+    assert recover(run, 4) == Recovery(entries=span(1, 4))
+    assert leftovers(run.path) == []
+
+
+def test_no_byte_before_the_closing_bracket_changes(run: RunDirectory) -> None:
+    before = b"["
+    with opened(run, 0) as (record, _):
+        for step in range(1, 30):
+            record.append(entry(step))
+            if step % 3 == 0:
+                record.commit(step)
+                now = run.loss.read_bytes()
+                assert now.startswith(before)
+                assert now.endswith(b"}\n]\n")
+                before = now[:-3]
+    for _ in range(2):
+        recover(run, 27)
+        assert run.loss.read_bytes() == before + b"\n]\n"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    runs=st.lists(
+        st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(0, 3), st.booleans()), min_size=1, max_size=5
+    )
+)
+def test_sessions_of_any_length_leave_one_entry_a_step(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int, int, bool]], quick: None
+) -> None:
+    """Each session trains, commits every `cadence` steps, and ends anywhere, also between checkpoint and commit."""
+    run = RunDirectory(tmp_path_factory.mktemp("sessions"))
+    durable, wanted = 0, {}
+    for session, (length, cadence, waiting, uncommitted) in enumerate(runs, start=1):
+        record = LossRecord(run)
+        assert record.recover(durable).entries == [wanted[step] for step in range(1, durable + 1)]
+        for step in range(durable + 1, durable + length * cadence + waiting + 1):
+            wanted[step] = entry(step, session=session)
+            record.append(wanted[step])
+            if step % cadence == 0:
+                durable = step
+                if uncommitted and step + cadence > durable + length * cadence:
+                    break  # killed right after the checkpoint became durable
+                record.commit(step)
+        record.close()
+    assert recover(run, durable).entries == [wanted[step] for step in range(1, durable + 1)]
+    assert recorded(run) == [wanted[step] for step in range(1, durable + 1)]
+
+
+# -- interrupted ------------------------------------------------------------------------------------------------------
+
+
+def check_recovery(run: RunDirectory, wanted: list[LossEntry], untouched: bytes) -> None:
+    """Recover, compare, then go on writing and compare again."""
+    last = wanted[-1].step
+    with opened(run, last) as (record, recovery):
+        assert recovery.entries == wanted
+        assert recorded(run) == wanted
+        assert run.loss.read_bytes().startswith(untouched)
+        assert journal(run) == []
+        record.append(entry(last + 1))
+        record.commit(last + 1)
+    assert run.loss.read_bytes() == array_text([*wanted, entry(last + 1)])
+
+
+def test_a_commit_that_was_cut_at_any_byte_is_finished(run: RunDirectory, quick: None) -> None:
+    """Every cut of the last two entries, with the bytes of the old closing bracket beyond the cut, and without."""
+    kept, fresh = span(1, 3), span(4, 5)
+    before, after = array_text(kept), array_text([*kept, *fresh])
+    end = len(before) - 3
+    for cut in range(end, len(after) + 1):
+        for state in {after[:cut], after[:cut] + before[cut:]}:
+            put(run, kept, fresh)
+            run.loss.write_bytes(state)
+            check_recovery(run, [*kept, *fresh], after[: min(cut, len(after) - 3)] if cut > end + 2 else before[:end])
+
+
+def test_a_first_commit_that_was_cut_at_any_byte_is_finished(run: RunDirectory, quick: None) -> None:
+    fresh = span(1, 2)
+    after = array_text(fresh)
+    for cut in range(1, len(after) + 1):
+        for state in {after[:cut], after[:cut] + b"[\n]\n"[cut:]}:
+            put(run, [], fresh)
+            run.loss.write_bytes(state)
+            check_recovery(run, fresh, b"[")
+
+
+def test_a_record_cut_anywhere_without_a_journal_keeps_every_whole_entry_and_says_what_is_lost(
+    run: RunDirectory, quick: None
+) -> None:
+    kept, last = span(1, 3), span(4, 5)
+    after = array_text([*kept, *last])
+    for cut in range(len(array_text(kept)) - 3, len(after) - 2):
+        put(run, [])
+        run.loss.write_bytes(after[:cut])
+        whole = after[:cut].count(b"}")
+        recovery = recover(run, 5)
+        assert recovery.entries == span(1, whole)
+        assert recorded(run) == span(1, whole)
+        assert any("entries between are lost" in text for text in recovery.notices) == (whole < 5)
+    assert recover(run, 0).entries == []
+
+
+def test_a_torn_entry_is_kept_aside(run: RunDirectory) -> None:
+    put(run, span(1, 3))
+    whole = run.loss.read_bytes()
+    run.loss.write_bytes(whole[:-20])
+    recovery = recover(run, 2)
+    aside = list(run.archive.iterdir())
+    assert len(aside) == 1
+    assert whole[:-20].endswith(aside[0].read_bytes())
+    assert aside[0].read_bytes().startswith(b',\n{"step":3')
+    assert "half-written entry" in recovery.notices[0]
+    assert aside[0].name in recovery.notices[0]
+
+
+@pytest.mark.parametrize("synced", [3, 5])
+def test_a_journal_torn_at_any_byte(run: RunDirectory, synced: int, quick: None) -> None:
+    """What was synced with the newest checkpoint is whole; anything behind it may be torn."""
+    waiting = [e.to_line() + b"\n" for e in span(4, 6)]
+    text = b"".join(waiting)
+    for cut in range(sum(map(len, waiting[: synced - 3])), len(text) + 1):
+        put(run, span(1, 3))
+        run.journal.write_bytes(text[:cut])
+        recovery = recover(run, synced)
+        assert recovery.entries == span(1, synced)
+        assert recorded(run) == span(1, synced)
+        assert run.journal.read_bytes() == b""
+        whole = 3 + text[:cut].count(b"}")
+        assert recovery.retrained == whole - synced
+        again = [text for text in recovery.notices if "trained again" in text]
+        assert len(again) == (1 if whole > synced else 0)
+
+
+@pytest.mark.parametrize("garbage", [b"\x00" * 500, b"garbage\n", b"[" * 100_000, b"\xff\n" * 9])
+def test_a_journal_of_garbage_is_survived_and_told(run: RunDirectory, garbage: bytes) -> None:
+    put(run, span(1, 3))
+    run.journal.write_bytes(garbage)
+    assert recover(run, 3) == Recovery(entries=span(1, 3))
+    run.journal.write_bytes(garbage)
+    assert any("ends at step 3, before the checkpoint of step 5" in text for text in recover(run, 5).notices)
+
+
+def test_a_committed_journal_that_could_not_be_shortened_is_not_committed_twice(run: RunDirectory) -> None:
+    put(run, span(1, 5), span(3, 7))
+    assert recover(run, 5).entries == span(1, 5)
+    assert recorded(run) == span(1, 5)
+    put(run, span(1, 5), span(3, 7))
+    assert recover(run, 4).entries == span(1, 4)
+    assert recorded(run) == span(1, 5)
+    put(run, span(1, 5), span(3, 7))
+    assert recover(run, 7).entries == span(1, 7)
+    assert recorded(run) == span(1, 7)
+
+
+# -- going back -------------------------------------------------------------------------------------------------------
+
+
+def test_a_fall_back_starts_a_new_branch_and_keeps_the_old_bytes(run: RunDirectory) -> None:
+    put(run, span(1, 8), span(9, 9))
+    before = run.loss.read_bytes()
+    with opened(run, 5) as (record, recovery):
+        assert recovery.entries == span(1, 5)
+        assert recovery.retrained == 4
+        for step in (6, 7):
+            record.append(entry(step, session=2))
+        record.commit(7)
+    assert run.loss.read_bytes().startswith(before[:-3])
+    assert recorded(run) == [*span(1, 8), *span(6, 7, session=2)]
+    recovery = recover(run, 7)
+    assert recovery.entries == [*span(1, 5), *span(6, 7, session=2)]
+    assert recovery.retrained == 0  # step 8 was given up long ago
+    assert recovery.notices == []
+
+
+@pytest.mark.parametrize("committed", [0, 1, 2])
+def test_a_commit_cut_short_after_a_fall_back_is_finished(run: RunDirectory, committed: int) -> None:
+    """The record ends at a later step of the abandoned branch: the number of a step does not say what is missing."""
+    branch = span(6, 7, session=2)
+    put(run, [*span(1, 8), *branch[:committed]], branch)
+    recovery = recover(run, 7)
+    assert recovery.entries == [*span(1, 5), *branch]
+    assert recorded(run) == [*span(1, 8), *branch]
+
+
+def test_falling_back_to_nothing(run: RunDirectory) -> None:
+    put(run, span(1, 4))
+    with opened(run, 0) as (record, recovery):
+        assert recovery.entries == []
+        assert recovery.retrained == 4
+        record.append(entry(1, session=2))
+        record.commit(1)
+    assert current_branch(recorded(run)) == [entry(1, session=2)]
+
+
+# -- what is never appended to ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[[1, 9.0], [2, 8.5]]",
+        b"[\n  {\n" + b'    "step": 1\n  }\n]\n',
+        b'{"step": 1, "loss": 9.0}\n{"step": 2, "loss": 8.5}\n',
+        b'{"step": 1, "lo',
+        b"garbage",
+        b"\x00" * 64,
+    ],
+    ids=["pairs", "pretty", "jsonl", "torn-jsonl", "garbage", "zeros"],
+)
+def test_another_format_is_refused_and_left_alone(run: RunDirectory, data: bytes) -> None:
+    run.loss.write_bytes(data)
+    with pytest.raises(ConfigError, match="not a JSON array with one entry a line") as caught:
+        LossRecord(run).recover(2, accept_damage=True)
+    assert caught.value.exit_code == ExitCode.USAGE == 2
+    assert run.loss.read_bytes() == data
+
+
+def test_damage_in_the_middle_is_refused_unless_accepted(run: RunDirectory) -> None:
+    lines = [e.to_line() for e in span(1, 4)]
+    lines[1] = lines[1][:30]
+    data = b"[\n" + b",\n".join(lines) + b"\n]\n"
+    run.loss.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"1 unreadable line\(s\), the first at line 3 \(byte \d+\)") as caught:
+        LossRecord(run).recover(4)
+    assert f"(byte {data.index(lines[1])})" in str(caught.value)
+    assert run.loss.read_bytes() == data
+    with opened(run, 4, accept_damage=True) as (record, recovery):
+        assert steps(recovery.entries) == [1, 3, 4]
+        record.append(entry(5))
+        record.commit(5)
+    assert run.loss.read_bytes() == data[:-3] + b",\n" + entry(5).to_line() + b"\n]\n"
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "fifo"])
+def test_a_record_that_is_no_file_is_refused_in_one_sentence(run: RunDirectory, kind: str, tmp_path: Path) -> None:
+    if kind == "folder":
+        run.loss.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(run.loss)
+    else:
+        (tmp_path / "elsewhere").write_bytes(b"[\n]\n")
+        run.loss.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=r"\.loss\.json cannot be opened"):
+        LossRecord(run).recover(0)
+
+
+@pytest.mark.parametrize("data", [b"", b"[", b"[\n", b"[]", b"[]\n", b"[\n]", b"[\n]\n", b"[\n]\n\n"])
+def test_an_empty_record_is_made_whole(run: RunDirectory, data: bytes) -> None:
+    run.loss.write_bytes(data)
+    with opened(run, 0) as (record, recovery):
+        assert recovery == Recovery(entries=[])
+        record.append(entry(1))
+        record.commit(1)
+    assert recorded(run) == [entry(1)]
+
+
+# -- a disk that is full or fails -------------------------------------------------------------------------------------
+
+
+class FullDisk:
+    """While `full`, no file can grow, but for the first `grace` bytes of the next write."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
+        self.grace = 0
+        self._real = os.write
+        monkeypatch.setattr(os, "write", self._write)
+
+    def _write(self, descriptor: int, data: memoryview) -> int:
+        room = os.fstat(descriptor).st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if self.full else len(data)
+        if room < len(data):
+            room, self.grace = room + self.grace, 0
+        if room <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._real(descriptor, data[:room])
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    return FullDisk(monkeypatch)
+
+
+def test_a_full_disk_keeps_the_entries_in_memory_in_order(run: RunDirectory, disk: FullDisk) -> None:
+    with opened(run, 0) as (record, _):
+        record.append(entry(1))
+        disk.full = True
+        for step in range(2, 2000):
+            disk.grace = step % 300  # some entries are torn, some fit whole
+            record.append(entry(step))
+            assert record.problem == "the loss journal cannot be written: No space left on device"
+            assert run.journal.read_bytes() == entry(1).to_line() + b"\n"
+        disk.full = False
+        record.append(entry(2000))
+        assert record.problem is None
+        assert journal(run) == span(1, 2000)
+
+
+def test_a_checkpoint_is_not_begun_while_its_entries_are_only_in_memory(run: RunDirectory, disk: FullDisk) -> None:
+    with opened(run, 0) as (record, _):
+        disk.full = True
+        record.append(entry(1))
+        with pytest.raises(OSError, match="No space left"):
+            record.sync_journal()
+        disk.full = False
+        record.sync_journal()
+        assert journal(run) == [entry(1)]
+
+
+@pytest.mark.parametrize("grace", [0, 1, 2, 3, 50, 200, 300])
+def test_a_commit_on_a_full_disk_leaves_strict_json_and_is_made_up_for(
+    run: RunDirectory, disk: FullDisk, grace: int
+) -> None:
+    with opened(run, 0) as (record, _):
+        record.append(entry(1))
+        record.commit(1)
+        for step in (2, 3):
+            record.append(entry(step))
+        disk.full, disk.grace = True, grace
+        with pytest.raises(OSError, match="No space left"):
+            record.commit(3)
+        assert recorded(run) == [entry(1)]
+        disk.full = False
+        record.append(entry(4))
+        record.commit(4)
+    assert recorded(run) == span(1, 4)
+
+
+def failing(name: str, times: int = 1) -> Callable[..., None]:
+    """A stand-in for a function of the module that fails the first `times` calls."""
+    real, count = getattr(loss_record, name), 0
+
+    def call(*arguments: object, **named: object) -> object:
+        nonlocal count
+        count += 1
+        if count <= times:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(*arguments, **named)
+
+    return call  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", ["atomic_write", "fsync_directory", "open_regular"])
+def test_a_commit_that_fails_half_way_never_writes_an_entry_twice(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with opened(run, 0) as (record, _):
+        for step in (1, 2):
+            record.append(entry(step))
+        with monkeypatch.context() as patch:
+            patch.setattr(loss_record, name, failing(name))
+            with pytest.raises(OSError, match="Input/output error"):
+                record.commit(2)
+        record.append(entry(3))
+        assert journal(run)[-1] == entry(3)  # it goes to the journal that has the name now
+        record.commit(3)
+        assert recorded(run) == span(1, 3)
+        assert journal(run) == []
+    assert recover(run, 3).entries == span(1, 3)
+
+
+def test_a_failed_fsync_of_the_record_is_not_believed(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(run, 0) as (record, _):
+        record.append(entry(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(loss_record.os, "fsync", failing_fsync)
+            with pytest.raises(OSError, match="Input/output error"):
+                record.commit(1)
+            with pytest.raises(OSError, match="Input/output error"):
+                record.sync_journal()
+        assert journal(run) == [entry(1)]
+        record.commit(1)
+    assert recorded(run) == [entry(1)]
+
+
+def failing_fsync(descriptor: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_really_full_disk(small_disk: Path) -> None:
+    run = RunDirectory(small_disk / "run")
+    run.path.mkdir()
+    with opened(run, 0) as (record, _):
+        for step in range(1, 21):
+            record.append(entry(step))
+        record.commit(20)
+        filler = small_disk / "filler"
+        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+            while True:
+                file.write(b"x" * 65536)
+        for step in range(21, 200):
+            record.append(entry(step))
+        assert record.problem is not None
+        with pytest.raises(OSError, match="No space"):
+            record.sync_journal()
+        with pytest.raises(OSError, match="No space"):
+            record.commit(199)
+        assert recorded(run) == span(1, 20)
+        filler.unlink()
+        record.append(entry(200))
+        assert record.problem is None
+        record.sync_journal()
+        record.commit(200)
+    assert recorded(run) == span(1, 200)
+    assert leftovers(run.path) == []
