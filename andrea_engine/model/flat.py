@@ -45,9 +45,7 @@ class FlatParameters:
     setting a gradient to None. With `training=False` there are no gradients and `g`, `m`, `v` are empty.
     """
 
-    def __init__(
-        self, shape: ModelShape, device: torch.device | str = "cpu", *, training: bool = True
-    ) -> None:
+    def __init__(self, shape: ModelShape, device: torch.device | str = "cpu", *, training: bool = True) -> None:
         self.shape = shape
         self.device = torch.device(device)
         self.training = training

@@ -90,9 +90,7 @@ class GPT:
         for layer, keys, values in zip(self.flat.layers, cache.keys, cache.values, strict=True):
             q, keys[:, :, start:stop], values[:, :, start:stop] = self._project_qkv(layer, x)
             # A single new token may look at everything before it, so only the first tokens need the mask.
-            attention = F.scaled_dot_product_attention(
-                q, keys[:, :, :stop], values[:, :, :stop], is_causal=start == 0
-            )
+            attention = F.scaled_dot_product_attention(q, keys[:, :, :stop], values[:, :, :stop], is_causal=start == 0)
             x = self._finish_layer(layer, x, attention)
         cache.length = stop
         return F.linear(x[:, -1], self.flat.head)
@@ -107,9 +105,7 @@ class GPT:
     def _project_qkv(self, layer: LayerWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each contiguous [batch, heads, tokens, head_dim]."""
         batch, tokens, _ = x.shape
-        packed = F.linear(self._norm(x), layer.qkv).view(
-            batch, tokens, 3, self.shape.heads, self.shape.head_dim
-        )
+        packed = F.linear(self._norm(x), layer.qkv).view(batch, tokens, 3, self.shape.heads, self.shape.head_dim)
         # Attention over strided views of the packed projection is slower than over copies, copying included.
         q, k, v = packed.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
         return q, k, v

@@ -47,16 +47,18 @@ class Generated:
     finished: bool
 
 
-def generate(
+def generate(  # noqa: PLR0917  (the call sites read well)
     model: GPT,
     prompt_ids: Sequence[int],
     max_new: int,
     config: SamplerConfig,
     should_stop: Callable[[], bool] | None = None,
+    on_token: Callable[[int], bool] | None = None,
 ) -> Generated:
     """Continue `prompt_ids` by `max_new` tokens, or fewer when prompt and continuation fill the context.
 
-    `should_stop` is asked before every token. Raises ValueError for an unusable prompt or a negative
+    `should_stop` is asked before every token. `on_token` gets each new token; True from it ends the text there, as
+    a finished one. Raises ValueError for an unusable prompt or a negative
     `max_new`, RunError when the weights are damaged so that the logits are not finite.
     """
     _check_prompt(model, prompt_ids)
@@ -74,6 +76,8 @@ def generate(
             else:
                 logits = model.prefill(torch.tensor([list(prompt_ids)], device=model.device), cache)
             ids.append(draw_token(logits[0], config, generator))
+            if on_token is not None and on_token(ids[-1]):
+                break
     return Generated(tuple(ids), finished=True)
 
 

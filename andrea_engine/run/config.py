@@ -75,11 +75,17 @@ class CheckpointTable(Table, frozen=True):
 
 
 class SampleTable(Table, frozen=True):
-    """Samples for the gate. `tokens` is cut to the context. A low temperature would judge the sampler."""
+    """Samples for the gate. `tokens` is cut to the context. A low temperature would judge the sampler.
+
+    `prompts` are taken in turn; only what the model adds is scored.
+    """
 
     every: Positive = 100
     tokens: Positive = 420
     temperature: AtLeast0 = 1.0
+    prompts: Annotated[list[str], msgspec.Meta(min_length=1, max_length=100)] = msgspec.field(
+        default_factory=lambda: [""]
+    )
 
 
 class GateTable(Table, frozen=True):

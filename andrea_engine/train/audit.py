@@ -83,6 +83,7 @@ class Audit:
         context, latch, config = self._context, self._context.latch, self._context.config
         context.reporter.enter("sampling", note="")
         sampler = SamplerConfig(temperature=config.sample.temperature, seed=sample_seed(config.seed, state.step))
+        prompts = config.sample.prompts
         while True:
             sample = make_sample(
                 self._model,
@@ -90,6 +91,7 @@ class Audit:
                 step=state.step,
                 tokens=config.sample.tokens,
                 config=sampler,
+                prompt=prompts[state.step // config.sample.every % len(prompts)],
                 source=state.last.source if state.last else None,
                 loss=state.last.loss if state.last else None,
                 session=context.events.session,

@@ -31,15 +31,23 @@ def make_sample(
     loss: float | None = None,
     session: int | None = None,
     should_stop: Callable[[], bool] | None = None,
+    on_text: Callable[[str], bool] | None = None,
 ) -> Sample | None:
     """Generate at most `tokens` tokens after `prompt` and score the generated text; None when it was cut short.
 
+    `on_text` gets the whole text so far with each new token; True from it ends the sample there.
     Of a prompt that leaves no room for an answer only the end is read. Raises RunError when the weights are damaged.
     """
     context = model.shape.context
     room = context - 1 - min(tokens, context // 2)  # for the end of a long prompt
     prompt_ids = tokenizer.encode(prompt)[-room:] if prompt and room > 0 else []
-    generated = generate(model, [BOS, *prompt_ids], tokens, config, should_stop)
+    so_far: list[int] = []
+
+    def on_token(token: int) -> bool:
+        so_far.append(token)
+        return on_text is not None and on_text(tokenizer.decode(so_far))
+
+    generated = generate(model, [BOS, *prompt_ids], tokens, config, should_stop, on_token if on_text else None)
     if not generated.finished:
         return None
     text = tokenizer.decode(generated.ids)

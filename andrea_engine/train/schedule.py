@@ -16,9 +16,7 @@ def learning_rate(step0: int, peak: float, floor_ratio: float, warmup_steps: int
     if not (math.isfinite(peak) and peak >= 0):
         raise ValueError(f"the peak learning rate must be finite and not negative, got {peak}")
     if not 0 <= floor_ratio <= 1:
-        raise ValueError(
-            f"the learning rate floor must be a share of the peak from 0 to 1, got {floor_ratio}"
-        )
+        raise ValueError(f"the learning rate floor must be a share of the peak from 0 to 1, got {floor_ratio}")
     if warmup_steps < 0:
         raise ValueError(f"warm-up steps must be 0 or more, got {warmup_steps}")
     if total_steps < 1:

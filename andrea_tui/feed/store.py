@@ -40,8 +40,7 @@ class Store:
     abandoned: list[Series] = field(default_factory=list)
     score: Series = field(default_factory=Series)
     last: LossEntry | None = None
-    first_loss: float | None = None
-    nonfinite: int = 0
+    nonfinite_steps: list[int] = field(default_factory=list)
     energy_j: float | None = None
     condition: Condition = field(default_factory=lambda: Condition("missing", alive=False, sentence="reading"))
     heartbeat: Heartbeat | None = None
@@ -79,8 +78,7 @@ class Store:
             self.disk_free = update.disk_free
         if update.checkpoints is not None:
             self.checkpoints, self.newest_checkpoint = update.checkpoints, update.newest_checkpoint
-        if update.problems:
-            self.problems = update.problems
+        self.problems = update.problems
         self.condition, self.heartbeat = update.condition, update.heartbeat
         self.complete, self.read_share = update.complete, update.read_share
         self.updated = update.time
@@ -92,16 +90,15 @@ class Store:
         if batch.drop_from is not None and len(self.loss):
             old = self.loss.truncate_from(batch.drop_from)
             self.ema.truncate_from(batch.drop_from)
+            self.nonfinite_steps = [step for step in self.nonfinite_steps if step < batch.drop_from]
             if len(old):
                 self.abandoned.append(old)
         entries = batch.entries
         self.loss.extend([e.step for e in entries], [math.nan if e.loss is None else e.loss for e in entries])
         with_ema = [e for e in entries if e.ema is not None]
         self.ema.extend([e.step for e in with_ema], [e.ema for e in with_ema if e.ema is not None])
-        self.nonfinite += sum(1 for e in entries if e.nonfinite)
-        self.last = entries[-1]
-        if self.first_loss is None:
-            self.first_loss = next((e.loss for e in entries if e.loss is not None), None)
+        self.nonfinite_steps += [e.step for e in entries if e.nonfinite]
+        self.last = entries[-1] if entries else batch.left
         self.energy_j = next((e.energy_j for e in reversed(entries) if e.energy_j is not None), self.energy_j)
 
     def _take_event(self, event: Event) -> None:
@@ -163,6 +160,11 @@ class Store:
         recorded = self.last.step if self.last else 0
         beat = self.heartbeat
         return max(recorded, beat.step if beat and self.condition.alive else 0)
+
+    @property
+    def nonfinite(self) -> int:
+        """Steps whose loss or gradient was not finite."""
+        return len(self.nonfinite_steps)
 
     @property
     def total_steps(self) -> int | None:

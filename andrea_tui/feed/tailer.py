@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from andrea_engine.run.checkpoint import list_checkpoints
-from andrea_engine.run.condition import condition
+from andrea_engine.run.condition import Condition, condition
 from andrea_engine.run.config import RunConfig, load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
@@ -20,45 +20,12 @@ from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.samples import Sample, read_samples
 from andrea_engine.run.state import read_state
 from andrea_engine.run.tailing import LineTail
+from andrea_tui.feed.branch import BranchFollower
 from andrea_tui.feed.update import EntryBatch, Update
 
 INTERVAL = 0.25
+CLOSING = 4  # bytes behind the last entry of a complete record: `\n]\n`
 MOST_PENDING = 4  # updates the app has not taken yet: beyond that, wait instead of piling up
-
-
-class BranchFollower:
-    """Turns what record and journal hold into batches for one curve.
-
-    A step that was seen already is skipped, unless it comes from a later session (it is trained again, after a crash
-    or a roll-back) or from a record without sessions: then the older branch is dropped from there.
-    """
-
-    def __init__(self) -> None:
-        self.last_step = 0
-        self.session = 0
-
-    def reset(self) -> None:
-        self.last_step = self.session = 0
-
-    def batches(self, entries: list[LossEntry], *, from_journal: bool) -> list[EntryBatch]:
-        found: list[EntryBatch] = []
-        run: list[LossEntry] = []
-        drop_from: int | None = None
-        for entry in entries:
-            session = entry.session or 0
-            if entry.step <= self.last_step:
-                again = session > self.session or (entry.session is None and not from_journal)
-                if not again:
-                    continue
-                if run:
-                    found.append(EntryBatch(tuple(run), drop_from))
-                run, drop_from = [], entry.step
-            run.append(entry)
-            self.last_step = entry.step
-            self.session = session
-        if run:
-            found.append(EntryBatch(tuple(run), drop_from))
-        return found
 
 
 class DirectoryReader:
@@ -73,13 +40,16 @@ class DirectoryReader:
         self._stamps: dict[Path, tuple[int, int, int]] = {}
         self._next_slow = 0.0
         self._checkpoints: tuple[int | None, int] | None = None
+        self._journal_entries: list[LossEntry] = []
+        self._document_entries = 0
+        self._complete = False  # the record was read to its end once
+        self._problems: dict[str, str] = {}  # by file, each until that file changes
 
     def poll(self) -> Update:
         """One look. Never raises for content or for missing files."""
-        problems: list[str] = []
         if not self._record.end and not self._record.path.exists():
             self._record.path = self.directory.loss_record()
-        batches, complete = self._new_entries(problems)
+        batches = self._new_entries()
         status = engine_status(self.directory)
         free, newest, count = self._slow_facts()
         return Update(
@@ -88,36 +58,70 @@ class DirectoryReader:
             heartbeat=status.heartbeat,
             batches=tuple(batches),
             events=tuple(self._new_events()),
-            samples=self._samples(problems),
-            snapshot=self._snapshot(problems),
-            config=self._config(problems),
+            samples=self._samples(),
+            snapshot=self._snapshot(),
+            config=self._config(),
             disk_free=free,
             newest_checkpoint=newest,
             checkpoints=count,
-            problems=tuple(problems),
-            complete=complete,
-            read_share=min(1.0, self._record.end / self._record.size) if self._record.size and not complete else 1.0,
+            problems=tuple(text for text in self._problems.values() if text),
+            complete=self._complete,
+            read_share=min(1.0, self._record.end / self._record.size)
+            if self._record.size and not self._complete
+            else 1.0,
         )
 
-    def _new_entries(self, problems: list[str]) -> tuple[list[EntryBatch], bool]:
-        entries = self._record.read()
-        if self._record.restarted:
-            self._follower.reset()
-            if self._record.shrunk:
-                problems.append(f"{self._record.path.name} got shorter: nothing may ever do that; it was read again")
-        batches = self._follower.batches(entries, from_journal=False)
-        if self._record.restarted and batches:
-            batches[0] = EntryBatch(batches[0].entries, drop_from=0)
-        if self._record.damage.lines:
-            damage = self._record.damage
-            problems.append(
-                f"{self._record.path.name}: {damage.lines:,} unreadable line(s), the first at line {damage.first_line}"
-            )
-        # `\n]\n` is what remains behind the last entry of a complete record
-        complete = not self._record.lines_format or self._record.size - self._record.end <= 4
-        if complete:
-            batches += self._follower.batches(self._journal.read_all(), from_journal=True)
-        return batches, complete
+    def _new_entries(self) -> list[EntryBatch]:
+        journal = self._journal_now()
+        record = self._record
+        end = record.end
+        entries = record.read()
+        batches = []
+        if record.restarted and not self._continued(entries):
+            batches.append(EntryBatch((), drop_from=0))
+            self._follower = BranchFollower()
+            self._complete = False
+        elif record.restarted:
+            entries = entries[self._document_entries :]
+        self._document_entries = record.entries_read
+        # A torn end stays unread until the engine repairs it: what did not move is as complete as it gets.
+        at_end = not record.lines_format or record.size - record.end <= CLOSING or record.end == end
+        self._complete = self._complete or at_end
+        batches += self._follower.follow(entries, journal if self._complete else [])
+        if self._follower.stale:
+            self._follower = BranchFollower()
+            self._record = LossReader(record.path)
+            self._complete = False
+            return [EntryBatch((), drop_from=0), *self._new_entries()]
+        self._report_record()
+        return batches
+
+    def _journal_now(self) -> list[LossEntry]:
+        """All that the journal holds; a commit replaces the file."""
+        new = self._journal.read_all()
+        if self._journal.entries_read == len(new):
+            self._journal_entries = new
+        else:
+            self._journal_entries = self._journal_entries + new
+        return self._journal_entries
+
+    def _continued(self, entries: list[LossEntry]) -> bool:
+        """True when a document (read whole, each time) begins with what was handed out already."""
+        count = self._document_entries
+        return (
+            not self._record.lines_format
+            and 0 < count <= len(entries)
+            and entries[count - 1] == self._follower.recorded
+        )
+
+    def _report_record(self) -> None:
+        name, damage = self._record.path.name, self._record.damage
+        texts = []
+        if self._record.shrunk:
+            texts.append(f"{name} got shorter: nothing may ever do that; it was read again")
+        if damage.lines:
+            texts.append(f"{name}: {damage.lines:,} unreadable line(s), the first at line {damage.first_line}")
+        self._problems["record"] = "; ".join(texts)
 
     def _new_events(self) -> list[Event]:
         lines = self._events.read()
@@ -135,32 +139,35 @@ class DirectoryReader:
         self._stamps[path] = stamp
         return True
 
-    def _samples(self, problems: list[str]) -> tuple[Sample, ...] | None:
+    def _samples(self) -> tuple[Sample, ...] | None:
         path = self.directory.sample_record()
         if not self._changed(path):
             return None
+        self._problems["samples"] = ""
         try:
             return tuple(read_samples(path))
         except RunError as error:
-            problems.append(str(error))
+            self._problems["samples"] = str(error)
             return ()
 
-    def _snapshot(self, problems: list[str]) -> dict[str, object] | None:
+    def _snapshot(self) -> dict[str, object] | None:
         if not self._changed(self.directory.state):
             return None
+        self._problems["state"] = ""
         try:
             return read_state(self.directory.state) or {}
         except RunError as error:
-            problems.append(str(error))
+            self._problems["state"] = str(error)
             return {}
 
-    def _config(self, problems: list[str]) -> RunConfig | None:
+    def _config(self) -> RunConfig | None:
         if not self._changed(self.directory.config):
             return None
+        self._problems["config"] = ""
         try:
             return load_config(self.directory)
         except RunError as error:
-            problems.append(str(error))
+            self._problems["config"] = str(error)
             return None
 
     def _slow_facts(self) -> tuple[int | None, int | None, int | None]:
@@ -192,6 +199,7 @@ class Tailer:
         self._deliver = deliver
         self._stop = threading.Event()
         self._pending = threading.Semaphore(MOST_PENDING)
+        self._last = Update(0.0, Condition("missing", alive=False, sentence="not read yet"), None)
         self._thread = threading.Thread(target=self._run, name="tailer", daemon=True)
 
     def start(self) -> None:
@@ -211,7 +219,16 @@ class Tailer:
             self._pending.acquire()
             if self._stop.is_set():
                 return
-            update = self._reader.poll()
+            update = self._look()
             self._deliver(update)
             if update.complete:
                 self._stop.wait(max(0.0, INTERVAL - (time.monotonic() - started)))
+
+    def _look(self) -> Update:
+        """A failing look is told on the screen; what was known before still stands there."""
+        try:
+            self._last = self._reader.poll()
+            return self._last
+        except Exception as error:  # whatever it is: a dead thread would show an old picture for ever
+            text = f"the run directory cannot be read ({type(error).__name__}: {error}); trying again"
+            return Update(time.time(), self._last.condition, self._last.heartbeat, problems=(text,))

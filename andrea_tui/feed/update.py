@@ -14,10 +14,14 @@ from andrea_engine.run.samples import Sample
 
 @dataclass(frozen=True, slots=True)
 class EntryBatch:
-    """New loss entries in step order; before them, everything from step `drop_from` on is abandoned (None: nothing)."""
+    """New loss entries in step order; before them, everything from step `drop_from` on is abandoned (None: nothing).
+
+    Without entries `left` is the last one that stays.
+    """
 
     entries: tuple[LossEntry, ...]
     drop_from: int | None = None
+    left: LossEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)

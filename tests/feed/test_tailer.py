@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_tui.feed.store import Store
-from andrea_tui.feed.tailer import DirectoryReader, Tailer
+from andrea_tui.feed.tailer import MOST_PENDING, DirectoryReader, Tailer
 from andrea_tui.feed.update import Update
 from tests.feed.writer import Writer, assert_shows, entry, on_disk
 
@@ -209,7 +209,9 @@ def test_a_record_that_got_shorter_is_reported(console: Console) -> None:
     assert "got shorter" in console.poll().problems[0]
 
 
-@pytest.mark.parametrize("tail", [b"", b"\n]\n", b',\n{"step": 4, "lo', b",\n\n\n\n\n\n\n\n]\n", b"\n]\n garbage behind\n"])
+@pytest.mark.parametrize(
+    "tail", [b"", b"\n]\n", b',\n{"step": 4, "lo', b",\n\n\n\n\n\n\n\n]\n", b"\n]\n garbage behind\n"]
+)
 def test_a_torn_end_does_not_keep_the_console_reading_for_ever(console: Console, tail: bytes) -> None:
     console.directory.loss.write_bytes(_array(entry(1), entry(2), entry(3))[:-3] + tail)
     console.directory.journal.write_bytes(entry(4).to_line() + b"\n")
@@ -261,7 +263,9 @@ def test_two_hundred_thousand_entries_come_in_pieces_that_say_how_far(console: C
     assert console.store.loss.peak(0, 200_000) == (123_456, 50.0)
 
 
-@pytest.mark.parametrize("name", [".samples.json", ".state.json", "run.toml", "events.jsonl", ".loss.json", "engine.json"])
+@pytest.mark.parametrize(
+    "name", [".samples.json", ".state.json", "run.toml", "events.jsonl", ".loss.json", "engine.json"]
+)
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[" * 100_000, b'{"kind": 7}\n', b"null", b'"x"'])
 def test_rubbish_in_any_file_is_a_problem_and_never_an_exception(console: Console, name: str, content: bytes) -> None:
     path = console.directory.path / name
@@ -274,7 +278,9 @@ def test_rubbish_in_any_file_is_a_problem_and_never_an_exception(console: Consol
 
 
 @pytest.mark.parametrize("name", [".samples.json", ".state.json", "events.jsonl", ".loss.json", "engine.json"])
-def test_links_and_pipes_are_not_followed(console: Console, name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_links_and_pipes_are_not_followed(
+    console: Console, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside") / "secret"
     outside.write_bytes(_array(entry(1)) if "loss" in name else b'{"kind": "notice", "time": 1}\n')
     (console.directory.path / name).symlink_to(outside)
@@ -301,19 +307,60 @@ def test_only_what_is_new_is_handed_out(console: Console) -> None:
     assert [event.text("text") for event in console.store.events] == ["a", "b"]
 
 
-def test_the_thread_delivers_waits_for_a_slow_receiver_and_ends(tmp_path: Path) -> None:
-    tailer: Tailer
-    got: list[Update] = []
-    four = threading.Event()
+class Receiver:
+    """Takes updates from the thread; `count` is waited for."""
 
-    def deliver(update: Update) -> None:
-        got.append(update)
-        if len(got) >= 4:
-            four.set()
+    def __init__(self) -> None:
+        self.got: list[Update] = []
+        self._more = threading.Condition()
 
-    tailer = Tailer(RunDirectory(tmp_path), deliver)
+    def deliver(self, update: Update) -> None:
+        with self._more:
+            self.got.append(update)
+            self._more.notify()
+
+    def wait_for(self, count: int) -> None:
+        with self._more:
+            assert self._more.wait_for(lambda: len(self.got) >= count, timeout=30)
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("andrea_tui.feed.tailer.INTERVAL", 0.0)
+
+
+@pytest.mark.usefixtures("no_pause")
+def test_the_thread_waits_for_a_receiver_that_falls_behind(tmp_path: Path) -> None:
+    receiver = Receiver()
+    tailer = Tailer(RunDirectory(tmp_path), receiver.deliver)
     tailer.start()
-    assert four.wait(30), "four updates fit into the queue"
-    assert not tailer.idle(0.6), "nobody took any: the fifth waits"
+    receiver.wait_for(MOST_PENDING)
+    for taken in range(1, 20):
+        tailer.taken()
+        receiver.wait_for(MOST_PENDING + taken)
+        assert len(receiver.got) == MOST_PENDING + taken
     tailer.stop()
-    assert len(got) == 4
+    assert "tailer" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.usefixtures("no_pause")
+def test_a_look_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Update | Exception] = [DirectoryReader(RunDirectory(tmp_path)).poll(), OSError("the disk is gone")]
+
+    def poll(reader: DirectoryReader) -> Update:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        answers.append(answer) if isinstance(answer, Update) else None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(DirectoryReader, "poll", poll)
+    receiver = Receiver()
+    tailer = Tailer(RunDirectory(tmp_path), receiver.deliver)
+    tailer.start()
+    receiver.wait_for(3)
+    tailer.stop()
+    assert not receiver.got[0].problems
+    assert "the disk is gone" in receiver.got[1].problems[0]
+    assert receiver.got[1].condition == receiver.got[0].condition
+    assert not receiver.got[2].problems

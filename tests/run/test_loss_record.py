@@ -394,7 +394,7 @@ def test_a_checkpoint_is_not_begun_while_its_entries_are_only_in_memory(run: Run
         assert journal(run) == [entry(1)]
 
 
-@pytest.mark.parametrize("grace", [0, 1, 2, 3, 50, 200, 300])
+@pytest.mark.parametrize("grace", [0, 1, 2, 3, 50, 150, 250])
 def test_a_commit_on_a_full_disk_leaves_strict_json_and_is_made_up_for(
     run: RunDirectory, disk: FullDisk, grace: int
 ) -> None:

@@ -10,7 +10,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from pathlib import Path
+from typing import IO, TypeVar
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.events import Event, read_events
@@ -26,7 +27,7 @@ PAUSE = 0.002
 class Engine:
     """One engine process. Waiting fails at once, with its output, when the process ends too early."""
 
-    def __init__(self, directory: RunDirectory, process: subprocess.Popen[bytes], log: object) -> None:
+    def __init__(self, directory: RunDirectory, process: subprocess.Popen[bytes], log: IO[bytes] | None) -> None:
         self.directory = directory
         self.process = process
         self.pid = process.pid
@@ -80,6 +81,15 @@ class Engine:
 
         return self.wait_for(found, f"phase {' or '.join(phases)}")
 
+    def wait_busy(self, seconds: float) -> None:
+        """Wait until the process has worked for so long: a clock that a busy machine does not change."""
+        start = self._processor_seconds()
+        self.wait_for(lambda: self._processor_seconds() - start >= seconds, f"{seconds:.2f} s of work")
+
+    def _processor_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
@@ -96,8 +106,8 @@ class Engine:
     def output(self) -> str:
         if self._log is None:
             return self.directory.log.read_text(errors="replace")
-        self._log.seek(0)  # type: ignore[attr-defined]
-        return str(self._log.read().decode(errors="replace"))  # type: ignore[attr-defined]
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
 
 
 class Engines(contextlib.ExitStack):

@@ -129,9 +129,9 @@ def test_signals_during_the_start_never_kill(engines: Engines, tmp_path: Path, s
     elif seed == 1:
         engine.send(SIGTERM)
     else:
-        _let_pass(engine, choice.uniform(0.0, 3.0))
+        engine.wait_busy(choice.uniform(0.0, 3.0))
         engine.send(SIGUSR1)
-        _let_pass(engine, choice.uniform(0.0, 0.3))
+        engine.wait_busy(choice.uniform(0.0, 0.3))
     if seed == 0:
         first = engine.wait_event("save_durable", reason="operator")
         assert first.step == 1, "the request waited for the first step"
@@ -157,14 +157,3 @@ def _ring_until_gone(engine: Engine) -> None:
         engine.send(SIGTERM)
         engine.send(SIGUSR1)
         time.sleep(0.001)
-
-
-def _let_pass(engine: Engine, seconds: float) -> None:
-    """A moment of the engine's start, measured in its own processor time so that a busy machine changes nothing."""
-    ticks = 100  # of a second, in the process table
-
-    def used() -> float:
-        fields = Path(f"/proc/{engine.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / ticks
-
-    engine.wait_for(lambda: used() >= seconds, f"{seconds:.2f} s of processor time")
