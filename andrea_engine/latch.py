@@ -59,6 +59,11 @@ class SignalLatch:
         return asked
 
     @property
+    def stopping(self) -> bool:
+        """True once a stop was asked."""
+        return self.stop_asked is not None
+
+    @property
     def interrupting(self) -> bool:
         """True when something waits for the end of the step: long work should make room."""
         return self.save_asked is not None or self.stop_asked is not None

@@ -53,6 +53,7 @@ _MEANINGS: dict[str, tuple[str, float, bool, bool]] = {
     "bad": ("error", 1.0, True, False),
     "band": ("accent", 0.38, False, False),
     "line": ("accent", 1.0, True, False),
+    "validation": ("success", 0.9, False, False),
     "abandoned": ("foreground", 0.3, False, False),
     "axis": ("foreground", 0.4, False, False),
     "label": ("foreground", 0.6, False, False),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from andrea_engine.data.hashing import key64, splitmix64
+from andrea_engine.data.tokenizer import BOS
 
 Tokens = npt.NDArray[np.uint16]
 
@@ -42,14 +43,23 @@ class BatchSequence:
 
     def batch(self, pull: int) -> npt.NDArray[np.int64]:
         """Pull number `pull` (from 0): int64 (batch, context + 1); inputs are [:, :-1], targets [:, 1:]."""
+        indices = self.starts(pull)[:, None] + np.arange(self._context + 1)
+        chosen: npt.NDArray[np.int64] = self._tokens[indices % len(self._tokens)].astype(np.int64)
+        return chosen
+
+    def starts(self, pull: int) -> npt.NDArray[np.int64]:
+        """Where the windows of a pull begin: token positions, int64 (batch,), possibly beyond the end (they wrap)."""
         if pull < 0:
             raise ValueError(f"arm '{self._name}': pull {pull} is below 0")
         first = pull * self._batch
         places = [divmod(number, self._windows) for number in range(first, first + self._batch)]
-        starts = np.array([self._order(epoch)[window] for epoch, window in places], dtype=np.int64)
-        indices = starts[:, None] + np.arange(self._context + 1)
-        chosen: npt.NDArray[np.int64] = self._tokens[indices % len(self._tokens)].astype(np.int64)
-        return chosen
+        return np.array([self._order(epoch)[window] for epoch, window in places], dtype=np.int64)
+
+    def documents(self, pull: int) -> list[int]:
+        """Numbers (from 0) of the documents in which the windows of a pull begin: to look at after a bad step."""
+        begins = np.flatnonzero(self._tokens == BOS)
+        positions = self.starts(pull) % len(self._tokens)
+        return sorted({max(0, int(np.searchsorted(begins, at, side="right")) - 1) for at in positions})
 
     def _order(self, epoch: int) -> npt.NDArray[np.int64]:
         """Start positions of the windows of pass `epoch`, in the order of the visits: int64 (windows,)."""

@@ -12,13 +12,20 @@ from andrea_engine.run.process import process_state
 
 STALL_SECONDS = 60.0
 STALL_STEPS = 10.0  # medians of the step time
-PATIENT_PHASES = {"starting": 300.0, "preparing": 900.0, "loading": 300.0, "compiling": 900.0, "sampling": 300.0}
+PATIENT_PHASES = {
+    "starting": 300.0,
+    "preparing": 900.0,
+    "loading": 300.0,
+    "compiling": 900.0,
+    "sampling": 300.0,
+    "validating": 300.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`word` is one of: empty, starting, preparing, loading, compiling, training, sampling, saving, stopping,
-    stalled, suspended, stopped, finished, halted, pivot, failed, crashed, elsewhere, recorded, missing.
+    """`word` is one of: empty, starting, preparing, loading, compiling, training, sampling, validating, saving,
+    stopping, stalled, suspended, stopped, finished, halted, pivot, failed, crashed, elsewhere, recorded, missing.
 
     `alive`: this machine runs the engine now. `sentence` says the same for people.
     """

@@ -88,6 +88,13 @@ class SampleTable(Table, frozen=True):
     )
 
 
+class ValidationTable(Table, frozen=True):
+    """Loss on the held-out end of every source. `windows` of `context` tokens each; `every` 0 switches it off."""
+
+    every: Count = 500
+    windows: Positive = 8
+
+
 class GateTable(Table, frozen=True):
     """The coherence gate: halt after `consecutive` samples below `threshold`; `window` samples for the alarm."""
 
@@ -116,6 +123,7 @@ class RunConfig(Table, frozen=True):
     schedule: ScheduleTable = ScheduleTable()
     checkpoint: CheckpointTable = CheckpointTable()
     sample: SampleTable = SampleTable()
+    validation: ValidationTable = ValidationTable()
     gate: GateTable = GateTable()
     device: DeviceTable = DeviceTable()
     policy: dict[str, object] = {}

@@ -1,7 +1,7 @@
 """The event log of a run: what was asked, what happened, and when. One JSON object a line, only ever appended.
 
 Kinds: `start`, `resumed`, `phase`, `save_asked`, `save_seen`, `save_writing`, `save_durable`, `save_failed`, `removed`,
-`sample`, `gate`, `nonfinite`, `halt`, `override`, `pin`, `unpin`, `pivot`, `notice`, `error`, `stop`.
+`sample`, `validation`, `gate`, `nonfinite`, `halt`, `override`, `pin`, `unpin`, `pivot`, `notice`, `error`, `stop`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
-import msgspec
-
 from andrea_engine.run.io import append_line
-from andrea_engine.run.loss_entry import loads_bounded
+from andrea_engine.run.loss_entry import dumps_strict, loads_bounded
 from andrea_engine.run.tailing import LineTail
 
 MAX_LINE = 256 * 1024
@@ -63,7 +61,7 @@ class EventLog:
         when = time.time() if at is None else at
         line = {"time": round(when, 3), "kind": kind, "session": self.session, **facts}
         try:
-            append_line(self.path, msgspec.json.encode(line))
+            append_line(self.path, dumps_strict(line))
             self.problem = None
         except OSError as error:
             self.problem = f"the event log cannot be written: {error.strerror}"

@@ -7,10 +7,21 @@ from pathlib import Path
 import msgspec
 
 from andrea_engine.run.io import atomic_write, read_optional
+from andrea_engine.run.loss_entry import dumps_strict
 
 FILE_LIMIT = 1024 * 1024
 
-RUNNING_PHASES = ("starting", "preparing", "loading", "compiling", "training", "sampling", "saving", "stopping")
+RUNNING_PHASES = (
+    "starting",
+    "preparing",
+    "loading",
+    "compiling",
+    "training",
+    "sampling",
+    "validating",
+    "saving",
+    "stopping",
+)
 ENDED_PHASES = ("stopped", "finished", "halted", "pivot", "failed")
 
 
@@ -91,7 +102,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
     """Replace the file. Not fsynced: it is worth nothing after a power cut. Raises OSError."""
-    atomic_write(path, msgspec.json.encode(heartbeat), durable=False)
+    atomic_write(path, dumps_strict(heartbeat), durable=False)
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:

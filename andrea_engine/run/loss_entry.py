@@ -84,6 +84,14 @@ def loads_bounded(data: bytes) -> object:
         raise ValueError(str(error)) from None
 
 
+def dumps_strict(value: object) -> bytes:
+    """Strict JSON: numbers that are not finite become null, bytes of a file name that are not UTF-8 become `?`."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(loads_bounded(json.dumps(msgspec.to_builtins(value)).encode()))
+
+
 def _bounded_int(digits: str) -> int | float:
     return int(digits) if len(digits) < 20 else float(digits)
 

@@ -53,6 +53,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     first_loss: float | None
     loss: float | None
     ema: float | None
+    validation_loss: float | None
     lr: float | None
     grad_norm: float | None
     nonfinite_steps: int
@@ -119,6 +120,7 @@ def summarise(directory: RunDirectory) -> Summary:
         first_loss=next((e.loss for e in entries if e.loss is not None), None),
         loss=last.loss if last else None,
         ema=_last_ema(entries),
+        validation_loss=next((e.number("loss") for e in reversed(events) if e.kind == "validation"), None),
         lr=last.lr if last else None,
         grad_norm=last.grad_norm if last else None,
         nonfinite_steps=sum(1 for e in entries if e.nonfinite),

@@ -17,6 +17,7 @@ def render(s: Summary) -> str:
     lines.append(f"step        {s.step:,}{f' of {s.total_steps:,}' if s.total_steps else ''}{_pace(s)}")
     if s.entries:
         lines.append(f"loss        {_number(s.loss)}  EMA {_number(s.ema)}  first {_number(s.first_loss)} nats")
+        lines.append(f"validation  {_number(s.validation_loss)} nats on text never trained on")
         lines.append(f"optimiser   lr {_small(s.lr)}  grad norm {_number(s.grad_norm)}")
     if s.nonfinite_steps:
         lines.append(f"not finite  {s.nonfinite_steps:,} step(s)")

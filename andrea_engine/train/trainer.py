@@ -22,6 +22,7 @@ from andrea_engine.train.progress import TrainingState
 from andrea_engine.train.resume import resume
 from andrea_engine.train.saving import Saver
 from andrea_engine.train.schedule import learning_rate
+from andrea_engine.train.validation import validate
 
 NONFINITE_HALT = 3  # steps in a row whose loss or gradient is not finite
 SAY_SECONDS = 5.0
@@ -123,7 +124,12 @@ class Trainer:
         self._publish_curriculum()
         if not finite:
             self.context.events.append(
-                "nonfinite", step=step, source=choice.source, pull=choice.pull, fields=state.last.nonfinite
+                "nonfinite",
+                step=step,
+                source=choice.source,
+                pull=choice.pull,
+                documents=self._sequence(choice.source).documents(choice.pull),
+                fields=state.last.nonfinite,
             )
 
     def _problem(self) -> str | None:
@@ -168,11 +174,33 @@ class Trainer:
         self.saver.at_step_end(state.step, final=state.step == self.target)
         if self.context.latch.stop_asked is not None:
             return None  # the sample of this step is made by the next start
+        self._validate()
+        if self.context.latch.stopping:
+            return None
         if state.step % self.config.sample.every == 0:
             halt = self.audit.sample(state)
             self.context.reporter.enter("training", note="")
             return halt
         return None
+
+    def _validate(self) -> None:
+        """Validation loss where it is due. A request is served between two windows, then it begins again."""
+        table, step, latch = self.config.validation, self.state.step, self.context.latch
+        if not table.every or step % table.every:
+            return
+        self.context.reporter.enter("validating", note="")
+        started = time.monotonic()
+        while not latch.stopping:
+            losses = validate(self.model, self.prepared.corpus, table.windows, lambda: latch.interrupting)
+            if losses is not None:
+                if losses:
+                    mean = sum(losses.values()) / len(losses)
+                    seconds = round(time.monotonic() - started, 3)
+                    self.context.events.append("validation", step=step, loss=mean, arms=losses, seconds=seconds)
+                    say(f"validation at step {step:,}: {mean:.3f} nats")
+                break
+            self.saver.serve_request(step)
+        self.context.reporter.enter("training", note="")
 
     def _say_progress(self) -> None:
         now = time.monotonic()

@@ -39,6 +39,7 @@ class Store:
     ema: Series = field(default_factory=Series)
     abandoned: list[Series] = field(default_factory=list)
     score: Series = field(default_factory=Series)
+    validation: Series = field(default_factory=Series)
     last: LossEntry | None = None
     nonfinite_steps: list[int] = field(default_factory=list)
     energy_j: float | None = None
@@ -113,12 +114,13 @@ class Store:
             self.marks.append(RunMark(step, "halt"))
         elif event.kind == "pivot" and step is not None:
             self.marks.append(RunMark(step, "pivot"))
-        elif event.kind == "sample" and step is not None:
-            total = event.number("total")
-            if total is not None:
-                if self.score.x_max is not None and step <= self.score.x_max:
-                    self.score.truncate_from(step)
-                self.score.append(step, total)
+        elif event.kind in ("sample", "validation") and step is not None:
+            series, name = (self.score, "total") if event.kind == "sample" else (self.validation, "loss")
+            value = event.number(name)
+            if value is not None:
+                if series.x_max is not None and step <= series.x_max:
+                    series.truncate_from(step)  # a later session made it again
+                series.append(step, value)
         self._note_alarm(event)
 
     def _note_alarm(self, event: Event) -> None:

@@ -35,12 +35,11 @@ class DirectoryReader:
         self.directory = directory
         self._follower = BranchFollower()
         self._record = LossReader(directory.loss_record())
-        self._journal = LossReader(directory.journal)
+        self._journal: list[LossEntry] = []
         self._events = LineTail(directory.events)
         self._stamps: dict[Path, tuple[int, int, int]] = {}
         self._next_slow = 0.0
         self._checkpoints: tuple[int | None, int] | None = None
-        self._journal_entries: list[LossEntry] = []
         self._document_entries = 0
         self._complete = False  # the record was read to its end once
         self._problems: dict[str, str] = {}  # by file, each until that file changes
@@ -97,13 +96,11 @@ class DirectoryReader:
         return batches
 
     def _journal_now(self) -> list[LossEntry]:
-        """All that the journal holds; a commit replaces the file."""
-        new = self._journal.read_all()
-        if self._journal.entries_read == len(new):
-            self._journal_entries = new
-        else:
-            self._journal_entries = self._journal_entries + new
-        return self._journal_entries
+        """All that the journal holds. Read whole: each commit replaces it, and the new file may well get the inode
+        number of the last but one, so that it could not be told from that one grown longer."""
+        if self._changed(self.directory.journal):
+            self._journal = LossReader(self.directory.journal).read_all()
+        return self._journal
 
     def _continued(self, entries: list[LossEntry]) -> bool:
         """True when a document (read whole, each time) begins with what was handed out already."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from andrea_engine.run.events import Event
 from andrea_tui.feed.saves import saved_text
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import human_count, size_bytes
+from andrea_tui.plotting.format import fixed, human_count, size_bytes
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import Row
 
@@ -74,6 +74,7 @@ _WORDS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "save_failed": lambda e: (f"NOT saved step {human_count(e.step)}: {e.text('error')}", "bad"),
     "removed": lambda e: (f"keep rule removed old checkpoints, {size_bytes(e.number('bytes'))} freed", "dim"),
     "sample": _sample,
+    "validation": lambda e: (f"validation at step {human_count(e.step)}: {fixed(e.number('loss'), 3)} nats", "dim"),
     "gate": lambda e: (f"gate: {e.text('text')}", "good" if e.text("alarm") == "recovered" else "bad"),
     "nonfinite": lambda e: (f"step {human_count(e.step)}: loss or gradient not finite, step skipped", "bad"),
     "halt": lambda e: (e.text("reason"), "bad"),

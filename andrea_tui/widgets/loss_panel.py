@@ -41,6 +41,9 @@ class LossPanel(Panel):
         if trend is not None:
             sign = "▼" if trend < 0 else "▲"
             row.append((f"  {sign} {abs(trend):.3f} per 1k", "dim"))
+        validation = store.validation.value_at(store.validation.x_max or 0.0)
+        if validation is not None:
+            row += [("  validation ", "dim"), (fixed(validation[1], 3), "")]
         if store.nonfinite:
             row.append((f"  × {human_count(store.nonfinite)} not finite", "nan"))
         return row
@@ -72,6 +75,7 @@ class LossPanel(Panel):
             curves=[
                 *(Curve(series, "abandoned", band=True, report=False) for series in store.abandoned),
                 Curve(store.loss, "band", band=True),
+                Curve(store.validation, "validation", report=False),
                 Curve(store.ema, "line", report=False),
             ],
             y_lo=y_lo,

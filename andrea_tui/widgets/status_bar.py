@@ -9,6 +9,7 @@ from andrea_tui.widgets.rows import Row, RowsWidget, row_width, spread
 WORDS = {
     "training": ("●", "good"),
     "sampling": ("●", "good"),
+    "validating": ("●", "good"),
     "saving": ("●", "good"),
     "starting": ("◐", "warn"),
     "preparing": ("◐", "warn"),

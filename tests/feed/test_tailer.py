@@ -364,3 +364,20 @@ def test_a_look_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: 
     assert "the disk is gone" in receiver.got[1].problems[0]
     assert receiver.got[1].condition == receiver.got[0].condition
     assert not receiver.got[2].problems
+
+
+@pytest.mark.usefixtures("no_sync")
+@pytest.mark.parametrize("commits", [1, 2, 3, 4])
+def test_several_commits_between_two_looks(tmp_path: Path, commits: int) -> None:
+    """The journal is replaced at each commit, and file systems give a freed inode number to the next file."""
+    directory = RunDirectory(tmp_path)
+    writer, console = Writer(directory), Console(directory)
+    for _ in range(2):
+        writer.append()
+    console.assert_up_to_date()
+    for _ in range(commits):
+        writer.save()
+        writer.append()
+    for _ in range(4):
+        writer.append()
+    console.assert_up_to_date()

@@ -45,6 +45,12 @@ def test_unknown_readings_are_null_and_not_zero(tmp_path: Path) -> None:
     assert gpu["temperature_c"] is None
 
 
+def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
+    path = tmp_path / "engine.json"
+    write_heartbeat(path, beat(note=f"reading {os.fsdecode(b'caf\xe9.txt')}"))
+    assert read_heartbeat(path) == beat(note="reading caf?.txt")
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"{}", b"[]", b"garbage", b"\xff\xfe", b"\x00" * 10, b'{"x":' * 100_000, b"[" * 100_000, b"9" * 5000],

@@ -115,7 +115,7 @@ class Engines(contextlib.ExitStack):
 
     def start(self, directory: RunDirectory, *arguments: str) -> Engine:
         """`python -m andrea_engine train`, with its output kept outside of the run directory."""
-        log = self.enter_context(tempfile.TemporaryFile())
+        log = self.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  (closed at the exit)
         command = [sys.executable, "-m", "andrea_engine", "train", str(directory.path), *arguments]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A tiny run: a model of 32 thousand parameters on two short texts, so that an engine starts fast and learns at once."""
+"""A tiny run: 32 thousand parameters on two short texts, so that an engine starts fast and learns at once."""
 
 from __future__ import annotations
 

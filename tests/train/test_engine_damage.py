@@ -255,7 +255,7 @@ def read_only(run_copy: RunDirectory) -> Iterator[RunDirectory]:
             subprocess.run(["umount", path], capture_output=True, check=False)
             pytest.skip("mounting is not permitted here")
     yield run_copy
-    subprocess.run(["umount", path], check=True)
+    subprocess.run(["umount", "--lazy", path], check=True)
 
 
 def test_a_directory_that_cannot_be_written(read_only: RunDirectory) -> None:

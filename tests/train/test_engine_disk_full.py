@@ -35,7 +35,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("mounting a small file system is not permitted here")
     yield path
-    subprocess.run(["umount", str(path)], check=True)
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 def test_a_full_disk_from_the_first_alarm_to_the_last_save(engines: Engines, small_disk: Path) -> None:
