@@ -15,6 +15,7 @@ from andrea_engine.run.config import RunConfig, load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import Event, pinned_steps, read_events
+from andrea_engine.run.forecast import forecast_disk
 from andrea_engine.run.heartbeat import Heartbeat, LastSave, Saving, Telemetry
 from andrea_engine.run.launch import engine_status
 from andrea_engine.run.loss_entry import LossEntry, current_branch
@@ -69,6 +70,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     last_save: LastSave | None
     checkpoints: list[CheckpointFact]
     disk_free: int | None
+    disk_full_at: int | None
     checkpoint_bytes: int | None
     samples: int
     sample: Sample | None
@@ -103,6 +105,7 @@ def summarise(directory: RunDirectory) -> Summary:
     step = max(last.step if last else 0, beat.step if beat and state.alive else 0)
     n_params = (beat.n_params if beat else None) or (config.n_params if config else None)
     typical = beat.step_seconds if beat and state.alive else None
+    checkpoints, free = _checkpoints(directory, config, events), _free(directory)
     return Summary(
         run=str(directory.path),
         state=state.word,
@@ -134,8 +137,9 @@ def summarise(directory: RunDirectory) -> Summary:
         telemetry=beat.telemetry if beat and state.alive else None,
         saving=beat.saving if beat and state.alive else None,
         last_save=_last_save(beat, events),
-        checkpoints=_checkpoints(directory, config, events),
-        disk_free=_free(directory),
+        checkpoints=checkpoints,
+        disk_free=free,
+        disk_full_at=_full_at(config, step, checkpoints, free),
         checkpoint_bytes=checkpoint_bytes(n_params) if n_params else None,
         samples=len(samples),
         sample=samples[-1] if samples else None,
@@ -206,6 +210,14 @@ def _checkpoints(directory: RunDirectory, config: RunConfig | None, events: list
         CheckpointFact(f.path.name, f.step, f.bytes, f.step in pinned, f.problem)
         for f in list_checkpoints(directory.path, config.n_params if config else None)
     ]
+
+
+def _full_at(config: RunConfig | None, step: int, checkpoints: list[CheckpointFact], free: int | None) -> int | None:
+    """Step at which the disk will be full at this keep rule; None when it lasts, or is not known."""
+    if config is None or free is None:
+        return None
+    kept = sum(1 for checkpoint in checkpoints if checkpoint.problem is None)
+    return forecast_disk(config.checkpoint, config.n_params, step, config.schedule.steps, kept, free).full_at
 
 
 def _free(directory: RunDirectory) -> int | None:

@@ -83,7 +83,8 @@ def _saves(s: Summary) -> list[str]:
         lines.append(f"saved       step {save.step:,} ({size(save.bytes)}, {save.seconds:.1f} s), {age} ago")
     valid = [c for c in s.checkpoints if c.problem is None]
     free = f", {size(s.disk_free)} free" if s.disk_free is not None else ""
-    lines.append(f"checkpoints {len(valid)} valid{free}")
+    full = f", disk full at about step {s.disk_full_at:,}" if s.disk_full_at is not None else ""
+    lines.append(f"checkpoints {len(valid)} valid{free}{full}")
     lines += [f"            {clean(c.file)} is not valid: {clean(c.problem)}" for c in s.checkpoints if c.problem]
     return lines
 

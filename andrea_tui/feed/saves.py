@@ -10,6 +10,7 @@ from andrea_engine.run.heartbeat import Heartbeat
 from andrea_tui.plotting.format import human_count, percent, size_bytes
 
 SEEN_PATIENCE_STEPS = 2
+SEEN_PATIENCE_SECONDS = 2.0  # fast engines do many steps before the console looks again
 
 
 @dataclass(slots=True)
@@ -24,6 +25,7 @@ class SaveFollower:
     durable_at: float | None = None
     writing_step: int | None = None
     _asked_step: int = 0
+    _saved_text: str = ""
 
     def ask(self, step: int, what: str = "checkpoint") -> None:
         """The console has sent the request for `what` at `step`."""
@@ -40,7 +42,10 @@ class SaveFollower:
 
     def take(self, event: Event) -> None:
         """An event of the engine."""
-        if event.kind == "save_seen":
+        if event.kind == "start":  # a write that an earlier process had begun is over
+            self.writing_step = None
+            self.text = self._saved_text
+        elif event.kind == "save_seen":
             self.seen = True
             self.text = f"checkpoint request seen at step {human_count(event.step)}"
         elif event.kind == "save_writing":
@@ -50,7 +55,7 @@ class SaveFollower:
             self.writing_step = None
             self.failed = False
             self.durable_step, self.durable_at = event.step, event.time
-            self.text = saved_text(event)
+            self.text = self._saved_text = saved_text(event)
             if self.asked_at is not None and event.time >= self.asked_at - 1.0 and event.text("reason") != "cadence":
                 self.asked_at = None
         elif event.kind == "save_failed":
@@ -71,8 +76,12 @@ class SaveFollower:
             self.asked_at = None
             self.text = "the engine ended before it answered the request"
             self.failed = True
-        elif beat is not None and not self.seen and beat.step >= self._asked_step + SEEN_PATIENCE_STEPS:
+        elif beat is not None and not self.seen and self._overdue(beat, self.asked_at):
             self.text = "checkpoint asked, but the engine has not seen it after two steps"
+
+    def _overdue(self, beat: Heartbeat, asked_at: float) -> bool:
+        steps, seconds = beat.step - self._asked_step, beat.time - asked_at
+        return steps >= SEEN_PATIENCE_STEPS and seconds >= SEEN_PATIENCE_SECONDS
 
 
 def saved_text(event: Event) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from andrea_engine.run.forecast import forecast_disk
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import duration, human_count, percent, rounded_count, short_count
+from andrea_tui.plotting.format import duration, human_count, percent, rounded_count, short_count, size_bytes
 from andrea_tui.widgets.rows import Row, RowsWidget, row_width, spread
 
 WORDS = {
@@ -98,12 +99,24 @@ class SaveBar(RowsWidget):
         text = saves.text or "no checkpoint yet"
         if saves.durable_at is not None and not saves.pending and saves.writing_step is None and not saves.failed:
             text += f", {duration(max(0.0, store.updated - saves.durable_at))} ago"
-        if store.disk_free is not None:
-            text += f"; {_free(store)}"
-        return [[(f" {text}", "bad" if saves.failed else "warn" if saves.pending else "dim")]]
+        row = [(f" {text}", "bad" if saves.failed else "warn" if saves.pending else "dim")]
+        return [[*row, *_disk(store)]]
 
 
-def _free(store: Store) -> str:
-    from andrea_tui.plotting.format import size_bytes
-
-    return f"{size_bytes(store.disk_free)} of disk free"
+def _disk(store: Store) -> Row:
+    """Free disk, and whether it lasts at this keep rule."""
+    if store.disk_free is None:
+        return []
+    free = f"; {size_bytes(store.disk_free)} of disk free"
+    if store.config is None or store.checkpoints is None:
+        return [(free, "dim")]
+    config, step = store.config, store.step
+    forecast = forecast_disk(
+        config.checkpoint, config.n_params, step, config.schedule.steps, store.checkpoints, store.disk_free
+    )
+    if forecast.enough:
+        return [(f"{free}, enough for the whole run", "dim")]
+    beat = store.heartbeat
+    left = (forecast.full_at or step) - step
+    when = f", in {duration(left * beat.step_seconds)}" if beat and beat.step_seconds else ""
+    return [(f"{free}, full at about step {human_count(forecast.full_at)}{when}", "warn")]

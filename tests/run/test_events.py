@@ -44,7 +44,7 @@ def test_numbers_that_are_not_finite_stay_strict_json(tmp_path_factory: pytest.T
 def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     log = EventLog(path, 1)
-    log.append("notice", text=f"left out {os.fsdecode(b'caf\xe9.txt')}", loss=math.nan, step=7)
+    log.append("notice", text="left out " + os.fsdecode(b"caf\xe9.txt"), loss=math.nan, step=7)
     assert log.problem is None
     strict(path.read_bytes())
     assert read_events(path)[0].facts == {"text": "left out caf?.txt", "loss": None, "step": 7}

@@ -47,7 +47,7 @@ def test_unknown_readings_are_null_and_not_zero(tmp_path: Path) -> None:
 
 def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
     path = tmp_path / "engine.json"
-    write_heartbeat(path, beat(note=f"reading {os.fsdecode(b'caf\xe9.txt')}"))
+    write_heartbeat(path, beat(note="reading " + os.fsdecode(b"caf\xe9.txt")))
     assert read_heartbeat(path) == beat(note="reading caf?.txt")
 
 
