@@ -73,7 +73,7 @@ class BatchSequence:
         return starts
 
 
-def batch(  # noqa: PLR0917 - the constructor's arguments in its order, and the pull
+def batch(
     tokens: Tokens, name: str, seed: int, pull: int, batch: int, context: int
 ) -> npt.NDArray[np.int64]:
     """`BatchSequence(...).batch(pull)` without anything kept."""

@@ -135,7 +135,7 @@ def prepare(
         raise SaveError(f"the encoded text cannot be written to {directory}: {error.strerror or error}") from error
 
 
-def _prepare(  # noqa: PLR0917 - the arguments of `prepare`, in its order
+def _prepare(
     sources: Sequence[Source],
     tokenizer: Tokenizer,
     directory: Path,

@@ -47,7 +47,7 @@ class Generated:
     finished: bool
 
 
-def generate(  # noqa: PLR0917  (the call sites read well)
+def generate(
     model: GPT,
     prompt_ids: Sequence[int],
     max_new: int,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from andrea_engine.run.errors import ConfigError
 
-ARCHIVE_PATTERN = re.compile(r"^pivot-(\d{4,})-step-\d+$")
+ARCHIVE_PATTERN = re.compile(r"pivot-([0-9]{4,9})-step-[0-9]{6,10}(-[0-9]{1,4})?")
+RECEIPT = "receipt.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +111,20 @@ class RunDirectory:
         named = sorted(p for p in self.path.glob(f"*{path.name}") if not p.name.startswith("."))
         return named[0] if len(named) == 1 else path
 
+    def archives(self) -> list[Path]:
+        """Archives of the pivots that were completed, oldest first: those with a receipt."""
+        try:
+            names = os.listdir(self.archive)
+        except OSError:
+            return []
+        found = [(int(m[1]), m[0]) for m in map(ARCHIVE_PATTERN.fullmatch, names) if m]
+        return [self.archive / name for _, name in sorted(found) if (self.archive / name / RECEIPT).is_file()]
+
     def policy_generation(self) -> int:
-        """Number of pivots so far, from the archives they left."""
-        if not self.archive.is_dir():
-            return 0
-        numbers = [int(m[1]) for m in map(ARCHIVE_PATTERN.match, os.listdir(self.archive)) if m]
-        return max(numbers, default=0)
+        """Number of pivots so far, from the archives they left. One that is half done does not count yet."""
+        archives = self.archives()
+        match = ARCHIVE_PATTERN.fullmatch(archives[-1].name) if archives else None
+        return int(match[1]) if match else 0
 
     def require(self) -> None:
         """Raise ConfigError unless this is a run that the engine can train."""

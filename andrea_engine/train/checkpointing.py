@@ -50,7 +50,7 @@ class CheckpointWriter:
     `protect` gives further ones at the moment of removal.
     """
 
-    def __init__(  # noqa: PLR0917  (the parts it connects, each once)
+    def __init__(
         self,
         directory: RunDirectory,
         flat: FlatParameters,

@@ -66,8 +66,8 @@ class SaveFollower:
 
     def look(self, beat: Heartbeat | None, *, alive: bool) -> None:
         """The heartbeat: progress of a write, and the patience for an answer."""
-        if beat is not None and beat.saving is not None and alive:
-            s = beat.saving
+        s = beat.saving if beat is not None and alive else None
+        if s is not None and s.step == self.writing_step:  # heartbeats lag behind events: it may be durable by now
             share = percent(s.done / s.total if s.total else None)
             self.text = f"writing step {human_count(s.step)}: {share} of {size_bytes(s.total)}"
         if self.asked_at is None:
