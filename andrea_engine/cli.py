@@ -14,7 +14,7 @@ from andrea_engine.latch import SignalLatch
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
 
-COMMANDS = ("init", "train", "status", "check", "inspect", "score", "sample", "chat", "backtest")
+COMMANDS = ("init", "train", "status", "check", "inspect", "score", "sample", "chat", "backtest", "rollback", "fork")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,7 +1,8 @@
 """The event log of a run: what was asked, what happened, and when. One JSON object a line, only ever appended.
 
 Kinds: `start`, `resumed`, `phase`, `save_asked`, `save_seen`, `save_writing`, `save_durable`, `save_failed`, `removed`,
-`sample`, `validation`, `gate`, `nonfinite`, `halt`, `override`, `pin`, `unpin`, `pivot`, `notice`, `error`, `stop`.
+`sample`, `validation`, `gate`, `nonfinite`, `halt`, `override`, `pin`, `unpin`, `rollback`, `forked`,
+`pivot`, `notice`, `error`, `stop`.
 """
 
 from __future__ import annotations

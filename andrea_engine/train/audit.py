@@ -53,6 +53,7 @@ class Audit:
     def halted_already(self, step: int) -> str | None:
         """Count the stored samples. Returns why the run must not simply go on, None when it may."""
         self._samples = [sample for sample in self._samples if sample.step <= step]
+        self._counted_after = min(self._counted_after, step)  # a roll-back below an override counts again
         if self._context.options.override_halt:
             self._counted_after = step
             self._context.events.append("override", step=step, reason="--override-halt")
