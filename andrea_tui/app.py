@@ -12,17 +12,20 @@ from pathlib import Path
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.message import Message
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
+from andrea_engine.run.plain import clean
 from andrea_tui.commands import COMMANDS
 from andrea_tui.control import Control
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.tailer import Tailer
 from andrea_tui.feed.update import Update
 from andrea_tui.plotting.raster import Kind
+from andrea_tui.screens.actions import Actions
 from andrea_tui.screens.dashboard import DashboardScreen
 from andrea_tui.screens.new_run import NewRunScreen
 from andrea_tui.themes import THEMES
@@ -63,6 +66,8 @@ class AndreaApp(App[ExitState]):
         self._start_at_once = start
         self._tailer: Tailer | None = None
         self._following_stop = False
+        self._halt_shown = False
+        self._rung_for = ""
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = "andrea-dark"
@@ -97,7 +102,8 @@ class AndreaApp(App[ExitState]):
         self._open_dashboard()
 
     def _open_dashboard(self) -> None:
-        self.push_screen(DashboardScreen(self.store, self.control))
+        self.actions = Actions(self, self.store, self.control)
+        self.push_screen(DashboardScreen(self.store, self.control, self.actions))
         if self._start_at_once:
             self._start_engine()
         self._tailer = Tailer(self.directory, self._deliver)
@@ -125,8 +131,32 @@ class AndreaApp(App[ExitState]):
         screen = self.screen
         if first and isinstance(screen, DashboardScreen):
             screen.redraw()
+        if not self._halt_shown and self.store.condition.word == "halted" and isinstance(screen, DashboardScreen):
+            self._halt_shown = True
+            self.bell()
+            self.actions.samples()
+        if self.store.condition.alive:
+            self._halt_shown = False
+        self._ring_for_alarm()
         if self._following_stop and not self.store.condition.alive:
             self.leave("stopped")
+
+    def _ring_for_alarm(self) -> None:
+        """The terminal's bell, once for each alarm."""
+        if self.store.alarm and self.store.alarm != self._rung_for:
+            self.bell()
+        self._rung_for = self.store.alarm
+
+    def run_command(self, name: str) -> None:
+        """Run a command of the registry on the dashboard."""
+        for screen in self.screen_stack:
+            if isinstance(screen, DashboardScreen):
+                screen.action_command(name)
+
+    def tell(self, text: str, severity: str = "information") -> None:
+        """A short message; content is never parsed as markup."""
+        level: SeverityLevel = "error" if severity == "error" else "warning" if severity == "warning" else "information"
+        self.notify(clean(text), severity=level, markup=False)
 
     # -- leaving ------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,18 @@ def _override_reason(situation: Situation) -> str:
     return "" if situation.store.condition.word == "halted" else "the run is not halted"
 
 
+def _offline_reason(situation: Situation) -> str:
+    if situation.read_only:
+        return situation.read_only
+    if situation.alive:
+        return "the engine is running; stop it first"
+    return "" if situation.store.checkpoints else "there is no checkpoint"
+
+
+def _checkpoint_reason(situation: Situation) -> str:
+    return "" if situation.store.checkpoints else "there is no checkpoint yet"
+
+
 def _stop_reason(situation: Situation) -> str:
     return situation.read_only if situation.alive else ""
 
@@ -122,6 +134,15 @@ COMMANDS: tuple[Command, ...] = (
         "Control",
         _override_reason,
     ),
+    Command(
+        "rollback",
+        ("l",),
+        "roll back…",
+        "Go back to the last good checkpoint: asks first, archives what is newer.",
+        "Control",
+        _offline_reason,
+    ),
+    Command("fork", ("f",), "fork…", "Make a second run from the last good checkpoint.", "Control", _checkpoint_reason),
     Command("pivot", ("p",), "pivot…", "Change the mixing policy in the middle of the run.", "Control", _acting),
     Command(
         "take_over",
@@ -131,6 +152,8 @@ COMMANDS: tuple[Command, ...] = (
         "Control",
         _take_over_reason,
     ),
+    Command("samples", ("e",), "samples", "The newest samples, and the last good beside the first bad one.", "View"),
+    Command("ask", ("a",), "ask", "Let the newest checkpoint continue a text of yours.", "View", _checkpoint_reason),
     Command("log_scale", ("y",), "log y", "Switch the loss axis between linear and logarithmic.", "View"),
     Command("older", ("left_square_bracket",), "older", "Show the sample before this one.", "View", _history_reason),
     Command("newer", ("right_square_bracket",), "newer", "Show the sample after this one.", "View", _history_reason),

@@ -8,6 +8,7 @@ import subprocess
 
 import msgspec
 
+from andrea_engine.run.checkpoint import list_checkpoints
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.io import atomic_write, read_optional
@@ -85,6 +86,10 @@ class Control:
         """Ring for save and exit. Raises RunError when there is nobody to hear."""
         self._may_act()
         request(self.directory, "stop")
+
+    def valid_checkpoints(self) -> list[int]:
+        """Steps of the valid checkpoints, newest first."""
+        return [file.step for file in list_checkpoints(self.directory.path) if file.valid]
 
     def _may_act(self) -> None:
         reason = self.read_only_reason()

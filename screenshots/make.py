@@ -22,6 +22,7 @@ from andrea_engine.run.condition import Condition  # noqa: E402  (the time zone 
 from andrea_engine.run.directory import RunDirectory  # noqa: E402
 from andrea_tui.app import AndreaApp  # noqa: E402
 from andrea_tui.feed.tailer import DirectoryReader  # noqa: E402
+from andrea_tui.screens.actions import Actions  # noqa: E402
 from andrea_tui.screens.dashboard import DashboardScreen  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -57,7 +58,8 @@ class RecordedApp(AndreaApp):
                 break
         self.control.read_only_reason = lambda: ""  # type: ignore[method-assign]
         self.control.release = lambda: None  # type: ignore[method-assign]
-        self.push_screen(DashboardScreen(self.store, self.control))
+        self.actions = Actions(self, self.store, self.control)
+        self.push_screen(DashboardScreen(self.store, self.control, self.actions))
 
 
 async def shoot(name: str, recording: str, size: tuple[int, int], theme: str, keys: tuple[str, ...]) -> None:

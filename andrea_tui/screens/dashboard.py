@@ -13,8 +13,7 @@ from andrea_engine.run.errors import RunError
 from andrea_tui.commands import BY_ID, COMMANDS, Situation
 from andrea_tui.control import Control
 from andrea_tui.feed.store import Store
-from andrea_tui.screens.dialog import Choice, Dialog
-from andrea_tui.screens.help import HelpScreen
+from andrea_tui.screens.actions import Actions
 from andrea_tui.widgets.arms_panel import ArmsPanel
 from andrea_tui.widgets.events_panel import EventsPanel
 from andrea_tui.widgets.key_bar import KeyBar
@@ -43,11 +42,11 @@ class DashboardScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-high")]
 
-    def __init__(self, store: Store, control: Control) -> None:
+    def __init__(self, store: Store, control: Control, actions: Actions) -> None:
         super().__init__()
         self.store = store
         self.control = control
-        self.read_only = control.read_only_reason()
+        self.actions = actions
         self._drawn_version = -1
         self._drawn_second = 0
         self._last_command: dict[str, float] = {}
@@ -87,17 +86,17 @@ class DashboardScreen(Screen[None]):
     def redraw(self) -> None:
         """Bring every widget up to the store."""
         keys = self.query_one(KeyBar)
-        keys.read_only = self.read_only
+        keys.read_only = self.actions.read_only
         status = self.query_one(StatusBar)
-        status.watching = "watching" if self.read_only else ""
+        status.watching = "watching" if self.actions.read_only else ""
         for widget in self.query(RowsWidget):
             if widget.display:
                 widget.update_from(self.store)
 
     def _look_at_owner(self) -> None:
         reason = self.control.read_only_reason()
-        if reason != self.read_only:
-            self.read_only = reason
+        if reason != self.actions.read_only:
+            self.actions.read_only = reason
             self._drawn_version = -1
         ended = self.control.ended()
         if ended and not self.store.condition.alive and self.store.condition.word not in ("stopped", "finished"):
@@ -111,7 +110,7 @@ class DashboardScreen(Screen[None]):
     def action_command(self, name: str) -> None:
         """Run a command, or say why it cannot be done now. Held keys count once."""
         command = BY_ID[name]
-        reason = command.reason(Situation(self.store, self.read_only))
+        reason = command.reason(Situation(self.store, self.actions.read_only))
         if reason:
             self.notify(f"{command.key_name}: not now, {reason}", markup=False, severity="warning")
             return
@@ -130,76 +129,10 @@ class DashboardScreen(Screen[None]):
     def _run(self, name: str) -> None:
         if name.startswith("panel_"):
             self._toggle_panel(PANELS[int(name[-1]) - 1])
-            return
-        getattr(self, f"_{name}")()
-
-    def _checkpoint(self) -> None:
-        self.control.save()
-        self.store.saves.ask(self.store.step)
-
-    def _stop(self) -> None:
-        store = self.store
-        if not store.condition.alive:
-            choices = [Choice("enter", "Enter", "close the console", "close")]
-            lines = [store.condition.sentence, "The engine is not running; there is nothing to stop."]
+        elif hasattr(self.actions, name):
+            getattr(self.actions, name)()
         else:
-            beat = store.heartbeat
-            wait = (
-                f" (about {beat.step_seconds:.0f} s)" if beat and beat.step_seconds and beat.step_seconds >= 2 else ""
-            )
-            choices = [
-                Choice("enter", "Enter", f"checkpoint after this step{wait} and exit", "stop"),
-                Choice("d", "d", "close the console, leave it training", "detach"),
-            ]
-            lines = [f"{store.condition.word}, step {store.step:,}; {self._last_save_text()}"]
-        self.app.push_screen(Dialog("Stop this run?", lines, choices), self._stop_chosen)
-
-    def _last_save_text(self) -> str:
-        beat = self.store.heartbeat
-        step = self.store.saves.durable_step or (beat.last_save.step if beat and beat.last_save else None)
-        if step is None:
-            return "nothing has been saved yet"
-        return f"last save at step {step:,}, {max(0, self.store.step - step):,} steps ago"
-
-    def _stop_chosen(self, result: str | None) -> None:
-        if result == "stop":
-            try:
-                self.control.stop()
-            except RunError as error:
-                self.notify(str(error), severity="error", markup=False)
-                return
-            self.app.call_later(self.app.follow_stop)  # type: ignore[attr-defined]
-        elif result in ("detach", "close"):
-            self._detach()
-
-    def _detach(self) -> None:
-        self.app.leave("detached")  # type: ignore[attr-defined]
-
-    def _resume(self) -> None:
-        self.control.start()
-        self.notify("starting the engine", markup=False)
-
-    def _override(self) -> None:
-        lines = [self.store.condition.sentence, "Going on may train on garbage: the gate counts anew from here."]
-        choices = [Choice("enter", "Enter", "go on all the same", "go")]
-
-        def chosen(result: str | None) -> None:
-            if result == "go":
-                try:
-                    self.control.start("--override-halt")
-                except RunError as error:
-                    self.notify(str(error), severity="error", markup=False)
-
-        self.app.push_screen(Dialog("Override the halt?", lines, choices), chosen)
-
-    def _pivot(self) -> None:
-        self.notify("the pivot wizard is not there yet", markup=False)
-
-    def _take_over(self) -> None:
-        problem = self.control.take_over()
-        self.read_only = problem
-        if problem:
-            self.notify(problem, severity="error", markup=False)
+            getattr(self, f"_{name}")()
 
     def _log_scale(self) -> None:
         self.query_one(LossPanel).toggle_log()
@@ -209,9 +142,6 @@ class DashboardScreen(Screen[None]):
 
     def _newer(self) -> None:
         self.query_one(SamplePanel).walk(-1)
-
-    def _help(self) -> None:
-        self.app.push_screen(HelpScreen(Situation(self.store, self.read_only)))
 
     def _palette(self) -> None:
         self.app.action_command_palette()

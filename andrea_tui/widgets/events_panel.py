@@ -79,7 +79,10 @@ _WORDS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "nonfinite": lambda e: (f"step {human_count(e.step)}: loss or gradient not finite, step skipped", "bad"),
     "halt": lambda e: (e.text("reason"), "bad"),
     "pin": lambda e: (f"pinned step {human_count(e.step)}: {e.text('reason')}", ""),
-    "rollback": lambda e: (f"rolled back to step {human_count(e.step)} from {human_count(e.integer('from_step'))}", "warn"),
+    "rollback": lambda e: (
+        f"rolled back to step {human_count(e.step)} from {human_count(e.integer('from_step'))}",
+        "warn",
+    ),
     "forked": lambda e: (f"forked at step {human_count(e.step)} from {e.text('origin')}", ""),
     "override": lambda e: (f"halt overridden at step {human_count(e.step)}", "warn"),
     "notice": lambda e: (e.text("text"), "warn"),

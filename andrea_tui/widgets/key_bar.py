@@ -10,7 +10,7 @@ from andrea_tui.feed.store import Store
 from andrea_tui.widgets.rows import Row, RowsWidget, row_width
 
 # Shown only while they can be used: dim they would only be noise.
-_ONLY_WHEN_POSSIBLE = {"resume", "override", "take_over", "older", "newer"}
+_ONLY_WHEN_POSSIBLE = {"resume", "override", "take_over", "older", "newer", "rollback", "fork", "ask"}
 
 
 class KeyBar(RowsWidget):
@@ -34,9 +34,9 @@ class KeyBar(RowsWidget):
         self._places = []
         shown = [(c, not c.reason(situation)) for c in COMMANDS if c.label]
         shown = [(c, possible) for c, possible in shown if possible or c.id not in _ONLY_WHEN_POSSIBLE]
-        always = row_width([run for c, _ in shown if c.id in ("help", "palette") for run in _runs(c, True)])
+        always = row_width([run for c, _ in shown if c.id in ("help", "palette") for run in shown_keys(c, True)])
         for command, possible in shown:
-            runs = _runs(command, possible)
+            runs = shown_keys(command, possible)
             last = command.id in ("help", "palette")
             if row_width(row) + row_width(runs) + (0 if last else always) > width:
                 continue
@@ -51,7 +51,8 @@ class KeyBar(RowsWidget):
                 self.post_message(self.Pressed(command))
 
 
-def _runs(command: Command, possible: bool) -> Row:
+def shown_keys(command: Command, possible: bool) -> Row:
+    """A key and its label, dim when the command cannot be used now."""
     return [
         (command.key_name, "key" if possible else "key-off"),
         (f" {command.label}  ", "" if possible else "key-off"),

@@ -34,8 +34,8 @@ class Panel(RowsWidget):
         inner = width - 4
         rows = self.content(store, inner, height - 2)[: height - 2]
         rows += [[] for _ in range(height - 2 - len(rows))]
-        middle = [[(f"{side} ", "frame"), *fit(row, inner), (f" {side}", "frame")] for row in rows]
-        label: Row = [(f" {self.NUMBER} ", "faint"), *self.title(store, width - 8), (" ", "")]
+        middle = [[(f"{side} ", "frame"), *fit(self.plain(row), inner), (f" {side}", "frame")] for row in rows]
+        label: Row = [(f" {self.NUMBER} ", "faint"), *self.plain(self.title(store, width - 8)), (" ", "")]
         return [
             self._border(top_left, line, top_right, label, width),
             *middle,

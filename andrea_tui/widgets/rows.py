@@ -6,6 +6,7 @@ terminal: over ssh the bytes are the cost. Text is never parsed as markup, and c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rich.cells import cell_len, set_cell_size
@@ -20,8 +21,18 @@ from andrea_tui.plotting.format import to_ascii
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.themes import DARK, style_of
 
+NEWLINE = "\u240a"  # visible, like the other control characters
+
+# Terminals do not agree on what joiners and selectors do to a width; without them each character has its own.
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2028\u2029\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]")
+
 Run = tuple[str, str]
 Row = list[Run]
+
+
+def visible(text: str) -> str:
+    """Text that a terminal shows, never obeys, and is as wide as we measure."""
+    return _INVISIBLE.sub("", clean(text))
 
 
 def fit(row: Iterable[Run], width: int) -> Row:
@@ -32,11 +43,19 @@ def fit(row: Iterable[Run], width: int) -> Row:
         if left <= 0:
             break
         cells = cell_len(text)
-        fitted.append((text if cells <= left else set_cell_size(text, left), meaning))
+        fitted.append((text if cells <= left else cut(text, left), meaning))
         left -= cells
     if left > 0:
         fitted.append((" " * left, ""))
     return fitted
+
+
+def cut(text: str, width: int) -> str:
+    """The beginning of a text in exactly `width` cells, filled up where a wide character does not fit."""
+    short = set_cell_size(text, width)
+    while cell_len(short) > width:
+        short = short[:-1]
+    return short + " " * (width - cell_len(short))
 
 
 def row_width(row: Iterable[Run]) -> int:
@@ -86,14 +105,20 @@ class RowsWidget(Widget):
                 start, end = _difference(old, new, self.size.width)
                 self.refresh(Region(start, y, end - start, 1))
 
+    def plain(self, row: Row) -> Row:
+        """The row as it may be measured and shown: one line, nothing that a terminal obeys, ASCII where asked for."""
+        shown = [(visible(text).replace("\n", NEWLINE), meaning) for text, meaning in row]
+        return [(to_ascii(text), meaning) for text, meaning in shown] if self.kind == "ascii" else shown
+
+    def lay_out(self, store: Store, width: int, height: int) -> list[Row]:
+        """`height` rows of exactly `width` cells."""
+        fitted = [fit(self.plain(row), width) for row in self.build(store, width, height)[:height]]
+        return fitted + [[(" " * width, "")]] * (height - len(fitted))
+
     def _rebuild(self) -> None:
         width, height = self.size
-        rows = self.build(self.store, width, height) if self.store is not None else []
-        if self.kind == "ascii":
-            rows = [[(to_ascii(text), meaning) for text, meaning in row] for row in rows]
-        fitted = [fit([(clean(text), meaning) for text, meaning in row], width) for row in rows[:height]]
-        fitted += [[(" " * width, "")]] * (height - len(fitted))
-        self._rows = fitted
+        blank: list[Row] = [[(" " * width, "")]] * height
+        self._rows = blank if self.store is None else self.lay_out(self.store, width, height)
         self._built_for = (width, height)
 
     def render_line(self, y: int) -> Strip:

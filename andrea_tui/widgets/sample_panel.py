@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len, set_cell_size
 
-from andrea_engine.run.plain import clean
 from andrea_engine.run.samples import Sample
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import human_count
 from andrea_tui.plotting.strips import bar
 from andrea_tui.widgets.panel import Panel
-from andrea_tui.widgets.rows import Row
+from andrea_tui.widgets.rows import Row, visible
 
 AXES = (
     ("bigram", "bigram", 35),
@@ -85,7 +84,7 @@ def wrapped(text: str, width: int, most: int) -> Iterator[str]:
     if width <= 0:
         return
     count = 0
-    for paragraph in clean(text[:SHOWN_CHARACTERS]).splitlines()[:SHOWN_LINES]:
+    for paragraph in visible(text[:SHOWN_CHARACTERS]).splitlines()[:SHOWN_LINES]:
         line = ""
         for word in paragraph.split(" "):
             piece = word
