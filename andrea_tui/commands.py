@@ -51,8 +51,13 @@ KEY_NAMES = {
 }
 
 
-def _acting(situation: Situation) -> str:
-    return situation.read_only
+def _pivot_reason(situation: Situation) -> str:
+    if situation.read_only:
+        return situation.read_only
+    word = situation.store.condition.word
+    if word in ("recorded", "missing", "elsewhere"):
+        return situation.store.condition.sentence
+    return "" if situation.store.checkpoints else "there is no checkpoint to pivot at yet"
 
 
 def _save_reason(situation: Situation) -> str:
@@ -143,7 +148,7 @@ COMMANDS: tuple[Command, ...] = (
         _offline_reason,
     ),
     Command("fork", ("f",), "fork…", "Make a second run from the last good checkpoint.", "Control", _checkpoint_reason),
-    Command("pivot", ("p",), "pivot…", "Change the mixing policy in the middle of the run.", "Control", _acting),
+    Command("pivot", ("p",), "pivot…", "Change the mixing policy in the middle of the run.", "Control", _pivot_reason),
     Command(
         "take_over",
         ("t",),

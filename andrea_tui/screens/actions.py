@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from andrea_engine.run.branching import fork, rollback
+from andrea_engine.run.config import load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
+from andrea_engine.run.intent import PivotIntent, read_intent
 from andrea_tui.commands import Situation
 from andrea_tui.control import Control
 from andrea_tui.feed.store import Store
@@ -16,6 +18,8 @@ from andrea_tui.plotting.format import human_count
 from andrea_tui.screens.ask import AnswerScreen, InputDialog, make_sample
 from andrea_tui.screens.dialog import Choice, Dialog
 from andrea_tui.screens.help import HelpScreen
+from andrea_tui.screens.pivot.follow import PivotFollow, see_through
+from andrea_tui.screens.pivot.wizard import PivotWizard
 from andrea_tui.screens.samples import SamplesScreen
 
 if TYPE_CHECKING:
@@ -90,7 +94,21 @@ class Actions:
             self._say(problem, "error")
 
     def pivot(self) -> None:
-        self._say("the pivot wizard is not there yet")
+        """The wizard, or, with a pivot under way, the screen that follows it."""
+        directory = self._control.directory
+        under_way = read_intent(directory)
+        if under_way is not None:
+            self._say(f"a pivot is under way at step {human_count(under_way.step)}")
+            self._app.push_screen(PivotFollow(directory, self._store, under_way))
+            return
+        config = load_config(directory)
+        arms = [str(source.get("name")) for source in config.sources]
+        wizard = PivotWizard(directory, self._store, config.parsed_policy(str(directory.config)), arms)
+        self._app.push_screen(wizard, self._pivot_asked)
+
+    def _pivot_asked(self, intent: PivotIntent | None) -> None:
+        if intent is not None and self._try(lambda: see_through(self._control.directory)):
+            self._app.push_screen(PivotFollow(self._control.directory, self._store, intent))
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -79,6 +79,9 @@ _WORDS: dict[str, Callable[[Event], tuple[str, str]]] = {
     "nonfinite": lambda e: (f"step {human_count(e.step)}: loss or gradient not finite, step skipped", "bad"),
     "halt": lambda e: (e.text("reason"), "bad"),
     "pin": lambda e: (f"pinned step {human_count(e.step)}: {e.text('reason')}", ""),
+    "pivot_asked": lambda e: (f"pivot asked for step {human_count(e.step)} by {e.text('by')}", ""),
+    "pivot_cancelled": lambda e: (f"pivot at step {human_count(e.step)} cancelled", "warn"),
+    "pivot": lambda e: (f"pivot: policy {e.integer('generation')} after step {human_count(e.step)}", "accent"),
     "rollback": lambda e: (
         f"rolled back to step {human_count(e.step)} from {human_count(e.integer('from_step'))}",
         "warn",
