@@ -28,11 +28,24 @@ from andrea_tui.widgets.rows import Row, RowsWidget
 PROGRAM = "andrea-tui"
 POLICIES = Path("policies")
 _KEYS = (
-    " Esc leave without a trace   Enter next page",
-    " ↑↓ row  Tab floor/cap  ←→ nudge  0-9 type  x off/on  o open policy  v save  Enter preview  b back  Esc leave",
-    " Enter review   b back   Esc leave without a trace",
-    " Enter APPLY   w when   b back   Esc leave without a trace",
-)
+    ("Esc leave without a trace", "Enter next page"),
+    (
+        "↑↓ row", "Tab floor/cap", "←→ nudge", "0-9 type", "x off/on", "o open policy", "v save",
+        "Enter preview", "b back", "Esc leave",
+    ),
+    ("Enter review", "b back", "Esc leave without a trace"),
+    ("Enter APPLY", "w when", "b back", "Esc leave without a trace"),
+)  # fmt: skip
+
+
+def _hints(page: int, width: int) -> list[Row]:
+    """The keys of a page, on as many lines as they need."""
+    lines = [""]
+    for hint in _KEYS[page]:
+        if len(lines[-1]) + len(hint) + 3 > width:
+            lines.append("")
+        lines[-1] += f" {hint}  "
+    return [[(line, "dim")] for line in lines]
 
 
 class _Page(RowsWidget):
@@ -91,25 +104,19 @@ class PivotWizard(Screen[PivotIntent | None]):
         """All rows of the page that is open, fitted to `height`."""
         page = self.query_one(_Page)
         if self.page == 0:
-            body = pages.present(store.arms, self._policy, page.kind)
+            body = pages.present(store.arms, self._policy, page.kind, page.size.width)
         elif self.page == 1:
             body = pages.edit(self.draft, self.draft.problem())
         elif self.page == 2:
             body = pages.preview(self._preview, self.draft, self._problem, page.kind, page.size.width)
         else:
             body = pages.review(self._plan, self.draft, self._notices, self._problem)
-        room = max(0, height - 4)
+        hints = _hints(self.page, page.size.width)
+        room = max(0, height - 3 - len(hints))
         if len(body) > room:  # keep the row with the cursor in view
             start = max(0, min(self.draft.row + 2 - room // 2, len(body) - room)) if self.page == 1 else 0
             body = body[start : start + room]
-        return [
-            pages.tabs(self.page),
-            [],
-            *body,
-            *[[] for _ in range(room - len(body))],
-            [],
-            [(_KEYS[self.page], "dim")],
-        ]
+        return [pages.tabs(self.page), [], *body, *[[] for _ in range(room - len(body))], [], *hints]
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
