@@ -128,6 +128,8 @@ class AndreaApp(App[ExitState]):
         self.store.apply(message.update)
         if self._tailer is not None:
             self._tailer.taken()
+        if not self.screen_stack:  # the app is shutting down
+            return
         screen = self.screen
         if first and isinstance(screen, DashboardScreen):
             screen.redraw()

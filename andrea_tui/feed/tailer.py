@@ -24,6 +24,7 @@ from andrea_tui.feed.branch import BranchFollower
 from andrea_tui.feed.update import EntryBatch, Update
 
 INTERVAL = 0.25
+IDLE_INTERVAL = 0.5  # while no engine runs: a start is still seen within half a second
 CLOSING = 4  # bytes behind the last entry of a complete record: `\n]\n`
 MOST_PENDING = 4  # updates the app has not taken yet: beyond that, wait instead of piling up
 
@@ -216,10 +217,22 @@ class Tailer:
             self._pending.acquire()
             if self._stop.is_set():
                 return
+            before = self._last
             update = self._look()
-            self._deliver(update)
+            if self._is_news(update, before):
+                self._deliver(update)
+            else:
+                self._pending.release()
             if update.complete:
-                self._stop.wait(max(0.0, INTERVAL - (time.monotonic() - started)))
+                pause = INTERVAL if update.condition.alive else IDLE_INTERVAL
+                self._stop.wait(max(0.0, pause - (time.monotonic() - started)))
+
+    @staticmethod
+    def _is_news(update: Update, before: Update) -> bool:
+        """Without an engine nothing ages: a look that found nothing new is not worth a frame."""
+        unchanged = update.quiet and update.complete == before.complete and update.problems == before.problems
+        same_state = (update.condition, update.heartbeat) == (before.condition, before.heartbeat)
+        return update.condition.alive or before.time == 0.0 or not (unchanged and same_state)
 
     def _look(self) -> Update:
         """A failing look is told on the screen; what was known before still stands there."""
