@@ -18,8 +18,8 @@ test: $(VENV)/.installed-dev
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m soak --timeout 0 -o addopts="-q --strict-markers --strict-config --import-mode=importlib"
 
-bench: $(VENV)/.installed-dev
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks --memory
 
 screenshots: $(VENV)/.installed-dev
 	$(BIN)/python screenshots/make.py
@@ -49,3 +49,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	@touch $@ $(VENV)/.installed-dev $(VENV)/.installed

@@ -14,7 +14,21 @@ from andrea_engine.latch import SignalLatch
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
 
-COMMANDS = ("init", "train", "status", "check", "inspect", "score", "sample", "chat", "backtest", "rollback", "fork")
+COMMANDS = (
+    "init",
+    "train",
+    "status",
+    "check",
+    "inspect",
+    "score",
+    "sample",
+    "chat",
+    "backtest",
+    "rollback",
+    "fork",
+    "pivot",
+    "bench",
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

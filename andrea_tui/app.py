@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -18,17 +19,18 @@ from textual.screen import Screen
 from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.plain import clean
 from andrea_tui.commands import COMMANDS
 from andrea_tui.control import Control
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.tailer import Tailer
 from andrea_tui.feed.update import Update
+from andrea_tui.guard import ControlGuard
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.screens.actions import Actions
 from andrea_tui.screens.dashboard import DashboardScreen
 from andrea_tui.screens.new_run import NewRunScreen
 from andrea_tui.themes import THEMES
+from andrea_tui.widgets.rows import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class AndreaApp(App[ExitState]):
         self._tailer: Tailer | None = None
         self._following_stop = False
         self._halt_shown = False
+        self._guard = ControlGuard()
         self._rung_for = ""
         for theme in THEMES:
             self.register_theme(theme)
@@ -84,7 +87,10 @@ class AndreaApp(App[ExitState]):
         elif self._start_at_once:
             self._create_and_start()
         else:
-            self.push_screen(NewRunScreen(self.directory))
+            # Only asked where it writes nothing: a console that leaves again must leave no trace.
+            self.push_screen(
+                NewRunScreen(self.directory, self.control.read_only_reason() if self.control.watch else "")
+            )
 
     def _create_and_start(self) -> None:
         from andrea_engine.run.config import create_run, suggest_preset
@@ -155,10 +161,25 @@ class AndreaApp(App[ExitState]):
             if isinstance(screen, DashboardScreen):
                 screen.action_command(name)
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), self._guard]
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """A short message; content is never parsed as markup, nor obeyed."""
+        super().notify(visible(message), title=title, severity=severity, timeout=timeout, markup=False)
+
     def tell(self, text: str, severity: str = "information") -> None:
-        """A short message; content is never parsed as markup."""
+        """`notify` for those who do not know Textual's types."""
         level: SeverityLevel = "error" if severity == "error" else "warning" if severity == "warning" else "information"
-        self.notify(clean(text), severity=level, markup=False)
+        self.notify(text, severity=level)
 
     # -- leaving ------------------------------------------------------------------------------------------------
 

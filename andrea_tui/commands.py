@@ -160,6 +160,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("samples", ("e",), "samples", "The newest samples, and the last good beside the first bad one.", "View"),
     Command("ask", ("a",), "ask", "Let the newest checkpoint continue a text of yours.", "View", _checkpoint_reason),
     Command("log_scale", ("y",), "log y", "Switch the loss axis between linear and logarithmic.", "View"),
+    Command("policy_view", ("g",), "", "Show the whole record, or one policy alone, newest first.", "View"),
     Command("older", ("left_square_bracket",), "older", "Show the sample before this one.", "View", _history_reason),
     Command("newer", ("right_square_bracket",), "newer", "Show the sample after this one.", "View", _history_reason),
     Command("panel_1", ("1",), "", "Show the loss alone, or all panels again.", "View"),

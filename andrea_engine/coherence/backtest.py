@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from andrea_engine.coherence.gate import Alarm, AlarmKind, Gate, GateConfig
 from andrea_engine.coherence.metrics import Scores, score
@@ -13,6 +14,14 @@ from andrea_engine.run.errors import ConfigError
 _PLOT_WIDTH = 72
 _PLOT_STEP = 10  # points per row
 _PLOT_ROWS = 100 // _PLOT_STEP + 1
+
+
+class StoredText(NamedTuple):
+    """A sample of an old run. `ema`: its loss EMA in nats, without which no divergence can be seen."""
+
+    step: int
+    text: str
+    ema: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ def savings(
 
 
 def backtest(
-    samples: Iterable[tuple[int, str]],
+    samples: Iterable[StoredText],
     config: GateConfig | None = None,
     *,
     steps_per_minute: float | None = None,
@@ -79,7 +88,7 @@ def backtest(
     ended_at: int | None = None,
     price_per_kwh: float | None = None,
 ) -> BacktestResult:
-    """Score `samples`, pairs of step and text in the order they were made, and replay the gate over them.
+    """Score `samples`, in the order they were made, and replay the gate over them.
 
     The run goes on after an alarm, as the old one did. `ended_at` is the step at which it was stopped in the end,
     by default its last sample. Raises `ConfigError` for a rate, power or price that cannot be, or an end before
@@ -89,7 +98,8 @@ def backtest(
     _check("steps per minute", steps_per_minute, zero_allowed=False)
     _check("watts", watts, zero_allowed=True)
     _check("price per kWh", price_per_kwh, zero_allowed=True)
-    scored = tuple((step, score(text)) for step, text in samples)
+    samples = tuple(samples)
+    scored = tuple((sample.step, score(sample.text)) for sample in samples)
     newest = max((step for step, _ in scored), default=None)
     if ended_at is None:
         ended_at = newest
@@ -100,7 +110,11 @@ def backtest(
         )
 
     gate = Gate(config)
-    alarms = tuple(alarm for step, scores in scored for alarm in gate.observe(step, scores).alarms)
+    alarms = tuple(
+        alarm
+        for sample, (step, scores) in zip(samples, scored, strict=True)
+        for alarm in gate.observe(step, scores, sample.ema).alarms
+    )
 
     def first(kind: AlarmKind) -> Firing | None:
         alarm = next((alarm for alarm in alarms if alarm.kind == kind), None)
@@ -134,11 +148,11 @@ def render(result: BacktestResult) -> str:
         *_report("gate", result.gate),
         *_report("window alarm", result.window),
     ]
-    axis_alarms = [alarm for alarm in result.alarms if alarm.kind == "axis"]
-    if axis_alarms:
-        first = axis_alarms[0]
-        lines.append(f"{'axis alarms':<13} {len(axis_alarms):,}, the first at step {first.step:,}")
-        lines.append(f"{'':<13} {first.message}")
+    for kind, name in (("axis", "axis alarms"), ("divergence", "divergence")):
+        raised = [alarm for alarm in result.alarms if alarm.kind == kind]
+        if raised:
+            lines.append(f"{name:<13} {len(raised):,}, the first at step {raised[0].step:,}")
+            lines.append(f"{'':<13} {raised[0].message}")
     return "\n".join(lines) + "\n"
 
 

@@ -8,6 +8,8 @@ import json
 import re
 from pathlib import Path
 
+from andrea_engine.coherence.backtest import StoredText, backtest, render
+from andrea_engine.coherence.gate import GateConfig
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.errors import ConfigError, ExitCode
 from andrea_engine.run.samples import read_samples
@@ -30,9 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
-    from andrea_engine.coherence.backtest import backtest, render
-    from andrea_engine.coherence.gate import GateConfig
-
     samples = _from_folder(options.samples) if options.samples.is_dir() else _from_file(options.samples)
     if not samples:
         raise ConfigError(f"{options.samples} holds no samples with a step and a text")
@@ -53,13 +52,13 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     return ExitCode.OK
 
 
-def _from_file(path: Path) -> list[tuple[int, str]]:
+def _from_file(path: Path) -> list[StoredText]:
     if not path.exists():
         raise ConfigError(f"{path} does not exist; name a samples file or a folder of text files")
-    return [(sample.step, sample.text) for sample in read_samples(path)]
+    return [StoredText(sample.step, sample.text, sample.ema) for sample in read_samples(path)]
 
 
-def _from_folder(folder: Path) -> list[tuple[int, str]]:
+def _from_folder(folder: Path) -> list[StoredText]:
     """Text files in the order of the last number in their names, which is the step; without one, their position."""
     found = []
     for path in folder.iterdir():
@@ -70,5 +69,6 @@ def _from_folder(folder: Path) -> list[tuple[int, str]]:
     samples = []
     for position, (step, path) in enumerate(found):
         with path.open("rb") as file:
-            samples.append((position if step is None else step, file.read(TEXT_LIMIT).decode("utf-8", "replace")))
+            text = file.read(TEXT_LIMIT).decode("utf-8", "replace")
+        samples.append(StoredText(position if step is None else step, text))
     return samples

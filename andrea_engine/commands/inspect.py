@@ -6,22 +6,33 @@ import argparse
 import json
 from pathlib import Path
 
+import msgspec
+
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.checkpoint import HEADER, CheckpointFile, file_digest, inspect_checkpoint, list_checkpoints
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ConfigError, ExitCode
 from andrea_engine.run.events import known_digests, read_events
+from andrea_engine.run.loss_entry import current_branch
+from andrea_engine.run.loss_reader import LossReader
+from andrea_engine.run.plain import clean
+from andrea_engine.run.record_view import by_policy
 
-HELP = "show the header and the statistics of checkpoints: a file, or all of a run"
+HELP = "show headers and statistics of checkpoints, a file or all of a run; with --policy its loss record by policy"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, metavar="RUN|FILE")
+    parser.add_argument(
+        "--policy", metavar="N|all", help="show what one policy generation trained instead (0 is the first), or all"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     path: Path = options.path
+    if options.policy is not None:
+        return _inspect_policies(RunDirectory(path), options.policy, as_json=options.json)
     if path.is_dir():
         files = list_checkpoints(path)
     elif path.exists() or path.is_symlink():
@@ -35,6 +46,29 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     else:
         _print(reports, path)
     return ExitCode.OK if all(file.valid for file in files) else ExitCode.NO_CHECKPOINT
+
+
+def _inspect_policies(directory: RunDirectory, which: str, *, as_json: bool) -> ExitCode:
+    if not directory.path.is_dir():
+        raise ConfigError(f"{directory.path} is not a run directory; --policy shows the loss record of a run")
+    record = [*LossReader(directory.loss_record()).read_all(), *LossReader(directory.journal).read_all()]
+    views = by_policy(current_branch(record))
+    known = [str(view.policy) for view in views]
+    if which != "all":
+        views = [view for view in views if str(view.policy) == which]
+        if not views:
+            raise ConfigError(
+                f"{directory.path} has no steps under policy {which}; it has: {', '.join(known) or 'none'}"
+            )
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(views), indent=1))
+        return ExitCode.OK
+    for view in views:
+        ema = "unknown" if view.last_ema is None else f"{view.first_ema:.3f} -> {view.last_ema:.3f}"
+        print(f"policy {view.policy}: steps {view.first_step:,} to {view.last_step:,}, EMA {ema} nats")
+        for source, pulls in view.pulls.items():
+            print(f"  {clean(source):<20} {pulls:>8,} steps  {pulls / view.entries:6.1%}")
+    return ExitCode.OK
 
 
 def _report(file: CheckpointFile, digests: dict[int, str]) -> dict[str, object]:

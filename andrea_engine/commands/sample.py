@@ -10,6 +10,7 @@ import msgspec
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.config import load_config
 from andrea_engine.run.errors import ConfigError, ExitCode
+from andrea_engine.run.plain import clean
 
 HELP = "generate texts from a checkpoint and score them; a running engine is not disturbed"
 
@@ -63,5 +64,5 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
         else:
             s = sample.scores
             print(f"--- step {step:,}, seed {sampler.seed}: {s.total:.1f} of 100 ---")
-            print(options.prompt + sample.text, flush=True)
+            print(clean(options.prompt + sample.text), flush=True)
     return ExitCode.OK

@@ -16,8 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=run_directory, metavar="RUN")
     parser.add_argument("--steps", type=int, metavar="N", help="train until step N (default: the planned total)")
     parser.add_argument("--override-halt", action="store_true", help="go on although the gate halted this run")
+    parser.add_argument("--no-halt", action="store_true", help="where the gate would halt, raise an alarm and go on")
     parser.add_argument(
         "--accept-damaged-record", action="store_true", help="go on although .loss.json has unreadable lines"
+    )
+    parser.add_argument(
+        "--deterministic", action="store_true", help="the same bits on every run, also on CUDA; somewhat slower"
     )
 
 
@@ -29,7 +33,13 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     try:
         return train(
             options.run,
-            TrainOptions(options.steps, options.override_halt, options.accept_damaged_record),
+            TrainOptions(
+                until_step=options.steps,
+                override_halt=options.override_halt,
+                accept_damage=options.accept_damaged_record,
+                deterministic=options.deterministic,
+                no_halt=options.no_halt,
+            ),
             latch,
         )
     finally:

@@ -73,8 +73,6 @@ class BatchSequence:
         return starts
 
 
-def batch(
-    tokens: Tokens, name: str, seed: int, pull: int, batch: int, context: int
-) -> npt.NDArray[np.int64]:
+def batch(tokens: Tokens, name: str, seed: int, pull: int, batch: int, context: int) -> npt.NDArray[np.int64]:
     """`BatchSequence(...).batch(pull)` without anything kept."""
     return BatchSequence(tokens, name, seed, batch, context).batch(pull)

@@ -83,6 +83,10 @@ class FlatParameters:
         """The view of `g` called `name` in `ModelShape.parameters()`."""
         return self._view(self.g, name)
 
+    def start(self, name: str) -> int:
+        """Index in the flat buffers of the first element of the parameter `name`."""
+        return self._spans[name][0]
+
     def leaves(self) -> Iterator[tuple[str, Tensor]]:
         """(name, tensor) of every autograd leaf in file order."""
         yield "token_embedding", self.token_embedding

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from andrea_engine.model.flat import FlatParameters, LayerWeights
 from andrea_engine.model.shape import ModelShape
+from andrea_engine.model.working_copy import WorkingCopy
 
 _NORM_EPS = 1e-5
 
@@ -27,15 +28,16 @@ class KvCache:
 
 
 class GPT:
-    """Forward pass over the leaves of a `FlatParameters`.
+    """Forward pass over the leaves of a `FlatParameters`, or over those of a `WorkingCopy` of it.
 
     Deliberately not a `torch.nn.Module`: its `.to()`, `zero_grad()` and `load_state_dict()` would
-    detach the parameters from the flat buffers.
+    detach the parameters from the flat buffers. Layers and head are computed in the precision of their weights.
     """
 
-    def __init__(self, flat: FlatParameters) -> None:
+    def __init__(self, flat: FlatParameters, copy: WorkingCopy | None = None) -> None:
         self.flat = flat
         self.shape: ModelShape = flat.shape
+        self._weights: FlatParameters | WorkingCopy = flat if copy is None else copy
 
     @property
     def device(self) -> torch.device:
@@ -50,20 +52,24 @@ class GPT:
         if tokens > self.shape.context:
             raise ValueError(f"{tokens} tokens do not fit the context of {self.shape.context}")
         x = self._embed(idx, 0)
-        for layer in self.flat.layers:
+        for layer in self._weights.layers:
             q, k, v = self._project_qkv(layer, x)
             x = self._finish_layer(layer, x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
-        return F.linear(x, self.flat.head)
+        return self._project_vocab(x)
 
     def loss(self, idx: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy in nats (0-d) of predicting `targets` from `idx`, both int64 [batch, tokens]."""
-        return F.cross_entropy(self.logits(idx).flatten(0, 1), targets.flatten())
+        # In float32, because a bf16 log-probability near 9 is a multiple of 1/16.
+        return F.cross_entropy(self.logits(idx).flatten(0, 1).float(), targets.flatten())
 
     def start_cache(self, batch: int) -> KvCache:
         """An empty cache for `batch` sequences of up to `context` tokens."""
         s = self.shape
         dims = (s.layers, batch, s.heads, s.context, s.head_dim)
-        return KvCache(torch.empty(dims, device=self.device), torch.empty(dims, device=self.device))
+        dtype = self._weights.head.dtype
+        return KvCache(
+            torch.empty(dims, dtype=dtype, device=self.device), torch.empty(dims, dtype=dtype, device=self.device)
+        )
 
     def prefill(self, idx: Tensor, cache: KvCache) -> Tensor:
         """Read the first tokens, int64 [batch, tokens], into an empty cache; next logits [batch, vocab].
@@ -87,27 +93,35 @@ class GPT:
         if stop > self.shape.context:
             raise ValueError(f"{stop} tokens do not fit the context of {self.shape.context}")
         x = self._embed(idx, start)
-        for layer, keys, values in zip(self.flat.layers, cache.keys, cache.values, strict=True):
+        for layer, keys, values in zip(self._weights.layers, cache.keys, cache.values, strict=True):
             q, keys[:, :, start:stop], values[:, :, start:stop] = self._project_qkv(layer, x)
             # A single new token may look at everything before it, so only the first tokens need the mask.
             attention = F.scaled_dot_product_attention(q, keys[:, :, :stop], values[:, :, :stop], is_causal=start == 0)
             x = self._finish_layer(layer, x, attention)
         cache.length = stop
-        return F.linear(x[:, -1], self.flat.head)
+        return self._project_vocab(x[:, -1])
 
     def _norm(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, (self.shape.d_model,), eps=_NORM_EPS)
 
     def _embed(self, idx: Tensor, start: int) -> Tensor:
-        positions = self.flat.position_embedding[start : start + idx.shape[1]]
-        return self._norm(F.embedding(idx, self.flat.token_embedding) + positions)
+        weights = self._weights
+        positions = weights.position_embedding[start : start + idx.shape[1]]
+        return self._norm(F.embedding(idx, weights.token_embedding) + positions).to(weights.head.dtype)
+
+    def _project_vocab(self, x: Tensor) -> Tensor:
+        """Logits [..., vocab] of x [..., d_model]; the rows that pad a head have no logit."""
+        logits = F.linear(x, self._weights.head)
+        return logits[..., : self.shape.vocab] if logits.shape[-1] > self.shape.vocab else logits
 
     def _project_qkv(self, layer: LayerWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each contiguous [batch, heads, tokens, head_dim]."""
+        """Queries, keys and values, each [batch, heads, tokens, head_dim], contiguous on the CPU."""
         batch, tokens, _ = x.shape
         packed = F.linear(self._norm(x), layer.qkv).view(batch, tokens, 3, self.shape.heads, self.shape.head_dim)
-        # Attention over strided views of the packed projection is slower than over copies, copying included.
-        q, k, v = packed.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
+        packed = packed.permute(2, 0, 3, 1, 4)
+        # On the CPU attention over strided views is slower than over copies, copying included. Flash attention on
+        # CUDA reads this very layout.
+        q, k, v = (packed if packed.is_cuda else packed.contiguous()).unbind(0)
         return q, k, v
 
     def _finish_layer(self, layer: LayerWeights, x: Tensor, attention: Tensor) -> Tensor:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from andrea_engine.run.config import RunConfig
 
 Mlp = Literal["relu", "relu2"]
 
@@ -45,6 +48,19 @@ class ModelShape:
                 f"the model has {self.n_params:,} parameters, a checkpoint file can count at most "
                 f"{MAX_PARAMS:,}: choose a smaller d_model, layers or vocab"
             )
+
+    @classmethod
+    def of(cls, config: RunConfig) -> ModelShape:
+        """The shape that a run.toml describes."""
+        model = config.model
+        return cls(
+            d_model=model.d_model,
+            layers=model.layers,
+            heads=model.heads,
+            context=model.context,
+            vocab=config.vocab,
+            mlp=model.mlp,
+        )
 
     @property
     def head_dim(self) -> int:

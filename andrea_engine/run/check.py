@@ -12,11 +12,13 @@ from andrea_engine.run.config import RunConfig, load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import known_digests, read_events
+from andrea_engine.run.intent import read_intent
 from andrea_engine.run.io import TEMP_PATTERN
 from andrea_engine.run.lock import is_locked
 from andrea_engine.run.loss_entry import current_branch
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.plain import clean
+from andrea_engine.run.receipt import receipt_problems
 from andrea_engine.run.samples import read_samples
 from andrea_engine.run.state import read_state
 
@@ -55,6 +57,7 @@ def check(directory: RunDirectory, deep: Callable[[Path], str | None] | None = N
     newest = _check_checkpoints(directory, config, report, deep)
     _check_record(directory, newest, running, report)
     _check_sidecars(directory, report)
+    _check_pivots(directory, report)
     _check_leftovers(directory, running, report)
     return report
 
@@ -137,9 +140,27 @@ def _check_sidecars(directory: RunDirectory, report: Report) -> None:
         report.add("problem", ".state.json", str(error))
 
 
+def _check_pivots(directory: RunDirectory, report: Report) -> None:
+    for archive in directory.archives():
+        problems = receipt_problems(directory, archive)
+        for problem in problems:
+            report.add("problem", f"archive/{archive.name}", problem)
+        if not problems:
+            report.add("ok", f"archive/{archive.name}", "the receipt agrees with archive, record and checkpoint")
+    try:
+        intent = read_intent(directory)
+    except RunError as error:
+        report.add("problem", directory.pivot_intent.name, str(error))
+        return
+    if intent is not None:
+        done = "half done: any start completes it" if intent.phase == "applying" else "ahead"
+        report.add("note", directory.pivot_intent.name, f"a pivot at step {intent.step:,} is {done}")
+    for archive in directory.half_done_archives():
+        if intent is None or directory.path / intent.archive != archive:
+            report.add("note", f"archive/{archive.name}", "has no receipt, so it counts for nothing")
+
+
 def _check_leftovers(directory: RunDirectory, running: bool, report: Report) -> None:
     for path in sorted(directory.path.iterdir()) if directory.path.is_dir() else ():
         if TEMP_PATTERN.match(path.name) and not running:
             report.add("note", path.name, "half-written file of an earlier process; the next start removes it")
-    if directory.pivot_intent.exists():
-        report.add("note", "pivot.json", "a pivot is under way; the next start finishes it")

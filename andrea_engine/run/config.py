@@ -50,10 +50,14 @@ class TokenizerTable(Table, frozen=True):
 
 
 class ScheduleTable(Table, frozen=True):
-    """Optimisation. `batch` sequences of `context` tokens make one step; `steps` is the planned total."""
+    """Optimisation. `batch` sequences of `context` tokens make one step; `steps` is the planned total.
+
+    `micro_batch`: sequences in memory at a time, a divisor of `batch`; 0 for all. Their gradients are averaged.
+    """
 
     steps: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 200_000  # the file header holds an int32
     batch: Positive = 8
+    micro_batch: Count = 0
     peak_lr: Above0 = 3e-4
     floor_ratio: Share = 0.1
     warmup_steps: Count = 2000
@@ -96,21 +100,46 @@ class ValidationTable(Table, frozen=True):
 
 
 class GateTable(Table, frozen=True):
-    """The coherence gate: halt after `consecutive` samples below `threshold`; `window` samples for the alarm."""
+    """The coherence gate: halt after `consecutive` samples below `threshold`; the rest are alarms.
+
+    `window_share` of the last `window` samples below it (which halts too with `halt_on_window`); one axis below
+    `axis_share` of its range for `axis_consecutive` samples; the mean of `divergence_samples` samples falling by
+    `divergence_drop` points together with the loss. `halt = false` only watches.
+    """
 
     threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 30.0
     consecutive: Positive = 5
     window: Positive = 20
     window_share: Share = 0.6
+    axis_share: Share = 0.4
+    axis_consecutive: Positive = 5
+    divergence_samples: Positive = 10
+    divergence_drop: Annotated[float, msgspec.Meta(ge=0, le=100)] = 15.0
     halt: bool = True
     halt_on_window: bool = False
 
 
+class AlarmTable(Table, frozen=True):
+    """`command`: program and arguments, run at each alarm with its facts in `ANDREA_` variables; empty for none."""
+
+    command: list[str] = []
+
+
 class DeviceTable(Table, frozen=True):
-    """`name`: auto, cpu, cuda or cuda:N. `threads`: CPU threads, 0 for as many as this process may use."""
+    """`name`: auto, cpu, cuda or cuda:N. `threads`: CPU threads, 0 for as many as this process may use.
+
+    `precision` of forward and backward; weights, gradients and moments are float32 always. auto: bf16 where the device
+    multiplies it faster (CUDA from compute capability 8.0, CPUs with AMX), else fp32. `compile` the step with
+    torch.compile; auto: on CUDA where a compiler is found. `cuda_graphs`; auto: for models so small that launching
+    kernels takes as long as running them. `deterministic`: the same bits on every run, also on CUDA and when compiled.
+    """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     threads: Count = 0
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    compile: Literal["auto", "on", "off"] = "auto"
+    cuda_graphs: Literal["auto", "on", "off"] = "auto"
+    deterministic: bool = False
 
 
 class RunConfig(Table, frozen=True):
@@ -125,6 +154,7 @@ class RunConfig(Table, frozen=True):
     sample: SampleTable = SampleTable()
     validation: ValidationTable = ValidationTable()
     gate: GateTable = GateTable()
+    alarm: AlarmTable = AlarmTable()
     device: DeviceTable = DeviceTable()
     policy: dict[str, object] = {}
     sources: list[dict[str, object]] = []
@@ -188,6 +218,7 @@ def parse_config(text: str, where: str) -> RunConfig:
     if not isinstance(preset, str):
         raise ConfigError(f"{where}: preset must be a name in quotes, one of {', '.join(preset_names())}")
     layers = _merged(tomllib.loads(preset_text(preset)), asked) if preset else asked
+    _refuse_command_line(layers, where)
     try:
         config = msgspec.convert(layers, RunConfig)
     except msgspec.ValidationError as error:
@@ -215,6 +246,16 @@ def _readable(error: msgspec.ValidationError) -> str:
     return f"{place.rstrip('`')}: {message}" if place else message
 
 
+def _refuse_command_line(layers: Mapping[str, object], where: str) -> None:
+    """The commonest mistake gets its own words: a command is a list, because no shell takes it apart."""
+    alarm = layers.get("alarm")
+    command = alarm.get("command") if isinstance(alarm, Mapping) else None
+    if isinstance(command, str):
+        raise ConfigError(
+            f'{where}: alarm.command must be a list of words, as ["notify", "me"], not one string: no shell reads it'
+        )
+
+
 def _check(config: RunConfig, where: str) -> None:
     model = config.model
     if model.d_model % model.heads:
@@ -224,11 +265,19 @@ def _check(config: RunConfig, where: str) -> None:
             f"{where}: {config.n_params:,} parameters do not fit the checkpoint format (at most {2**31 - 1:,}); "
             f"make the model smaller"
         )
+    schedule = config.schedule
+    if schedule.micro_batch and schedule.batch % schedule.micro_batch:
+        raise ConfigError(
+            f"{where}: schedule.micro_batch {schedule.micro_batch} does not divide schedule.batch {schedule.batch}"
+        )
     if config.sample.every % config.checkpoint.every and config.checkpoint.every % config.sample.every:
         raise ConfigError(
             f"{where}: sample.every {config.sample.every} and checkpoint.every {config.checkpoint.every} must be "
             f"multiples of one another, so that checkpoints have a fresh sample"
         )
+    command = config.alarm.command
+    if command and (not command[0] or any("\0" in word for word in command)):
+        raise ConfigError(f"{where}: alarm.command must begin with the name of a program and hold no NUL character")
     names = [source.get("name") for source in config.sources]
     if len(set(map(str, names))) != len(names):
         raise ConfigError(f"{where}: two sources have the same name; every [[sources]] needs its own")

@@ -113,12 +113,19 @@ class RunDirectory:
 
     def archives(self) -> list[Path]:
         """Archives of the pivots that were completed, oldest first: those with a receipt."""
+        return [path for path in self._pivot_archives() if (path / RECEIPT).is_file()]
+
+    def half_done_archives(self) -> list[Path]:
+        """Archives without a receipt: of the pivot under way, or of nobody."""
+        return [path for path in self._pivot_archives() if not (path / RECEIPT).is_file()]
+
+    def _pivot_archives(self) -> list[Path]:
         try:
             names = os.listdir(self.archive)
         except OSError:
             return []
         found = [(int(m[1]), m[0]) for m in map(ARCHIVE_PATTERN.fullmatch, names) if m]
-        return [self.archive / name for _, name in sorted(found) if (self.archive / name / RECEIPT).is_file()]
+        return [self.archive / name for _, name in sorted(found)]
 
     def policy_generation(self) -> int:
         """Number of pivots so far, from the archives they left. One that is half done does not count yet."""

@@ -2,14 +2,14 @@
 
 Kinds: `start`, `resumed`, `phase`, `save_asked`, `save_seen`, `save_writing`, `save_durable`, `save_failed`, `removed`,
 `sample`, `validation`, `gate`, `nonfinite`, `halt`, `override`, `pin`, `unpin`, `rollback`, `forked`,
-`pivot`, `notice`, `error`, `stop`.
+`pivot_asked`, `pivot_seen`, `pivot_cancelled`, `pivot` (done), `notice`, `error`, `stop`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -50,12 +50,16 @@ class Event:
 
 
 class EventLog:
-    """Writer. A failed write never stops training: the last problem stands in `problem`."""
+    """Writer. A failed write never stops training: the last problem stands in `problem`.
+
+    `observer` gets kind and facts of each event, in the thread that appends it, also when the file is not writable.
+    """
 
     def __init__(self, path: Path, session: int) -> None:
         self.path = path
         self.session = session
         self.problem: str | None = None
+        self.observer: Callable[[str, Mapping[str, object]], None] | None = None
 
     def append(self, kind: str, *, at: float | None = None, **facts: object) -> None:
         """Append one event; `at` is its time when that is not now."""
@@ -66,6 +70,8 @@ class EventLog:
             self.problem = None
         except OSError as error:
             self.problem = f"the event log cannot be written: {error.strerror}"
+        if self.observer is not None:
+            self.observer(kind, facts)
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

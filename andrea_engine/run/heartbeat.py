@@ -68,7 +68,10 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the engine. `time` and `step_time` are seconds since the epoch, `step_seconds` a recent median."""
+    """State of the engine. `time` and `step_time` are seconds since the epoch, `step_seconds` a recent median.
+
+    `mfu`: share of the device's peak that training uses, None where the peak is not known.
+    """
 
     pid: int
     process_start: int | None
@@ -86,6 +89,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float | None = None
     tokens_per_second: float | None = None
     eta_seconds: float | None = None
+    mfu: float | None = None
     device: str = ""
     threads: int | None = None
     n_params: int | None = None

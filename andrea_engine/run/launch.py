@@ -17,7 +17,7 @@ from andrea_engine.run.errors import RunError
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.process import boot_id, is_alive, lock_holders, start_time
 
-REQUESTS = {"save": signal.SIGUSR1, "stop": signal.SIGTERM}
+REQUESTS = {"save": signal.SIGUSR1, "pivot": signal.SIGUSR1, "stop": signal.SIGTERM}
 _BLOCKED = {signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
@@ -80,7 +80,7 @@ def _identity_problem(directory: RunDirectory, heartbeat: Heartbeat) -> str | No
 
 
 def request(directory: RunDirectory, what: str) -> int:
-    """Ask the engine to `save` or `stop`; returns its pid. The answer comes as events, never from here.
+    """Ask the engine to `save` or `stop`, or to look for a `pivot`; returns its pid. The answer comes as events.
 
     The signal goes through a pidfd to the process whose identity was checked. Raises RunError, with the reason,
     when there is no such engine on this machine.

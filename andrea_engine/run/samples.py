@@ -25,13 +25,17 @@ class StoredScores(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One generated text. `source` is the arm that the step trained on; `tokens` counts the generated ones."""
+    """One generated text. `source` is the arm that the step trained on; `tokens` counts the generated ones.
+
+    `loss` and `ema` (the smoothed loss) are those of the step, in nats.
+    """
 
     step: int
     text: str
     scores: StoredScores | None = None
     source: str | None = None
     loss: float | None = None
+    ema: float | None = None
     time: float | None = None
     tokens: int | None = None
     temperature: float | None = None

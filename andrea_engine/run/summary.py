@@ -16,6 +16,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import Event, pinned_steps, read_events
 from andrea_engine.run.forecast import forecast_disk
+from andrea_engine.run.gate_facts import gate_facts
 from andrea_engine.run.heartbeat import Heartbeat, LastSave, Saving, Telemetry
 from andrea_engine.run.launch import engine_status
 from andrea_engine.run.loss_entry import LossEntry, current_branch
@@ -36,7 +37,10 @@ class CheckpointFact(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts; None is unknown. Times are seconds since the epoch, energy is kWh, sizes are bytes."""
+    """Facts; None is unknown. Times are seconds since the epoch, energy is kWh, sizes are bytes.
+
+    `gate_low_in_row` to `alarms` are the coherence gate's: see `GateFacts`.
+    """
 
     run: str
     state: str
@@ -77,6 +81,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     gate_low_in_row: int | None
     gate_threshold: float | None
     gate_consecutive: int | None
+    window_low: int | None
+    window_filled: int | None
+    last_good_step: int | None
+    first_bad_step: int | None
+    alarms: list[str]
     focus: str
     arms: list[dict[str, object]]
     policy: int
@@ -106,6 +115,7 @@ def summarise(directory: RunDirectory) -> Summary:
     n_params = (beat.n_params if beat else None) or (config.n_params if config else None)
     typical = beat.step_seconds if beat and state.alive else None
     checkpoints, free = _checkpoints(directory, config, events), _free(directory)
+    gate = gate_facts(events)
     return Summary(
         run=str(directory.path),
         state=state.word,
@@ -143,9 +153,14 @@ def summarise(directory: RunDirectory) -> Summary:
         checkpoint_bytes=checkpoint_bytes(n_params) if n_params else None,
         samples=len(samples),
         sample=samples[-1] if samples else None,
-        gate_low_in_row=_gate_count(events),
+        gate_low_in_row=gate.low_in_row if gate else None,
         gate_threshold=config.gate.threshold if config else None,
         gate_consecutive=config.gate.consecutive if config else None,
+        window_low=gate.window_low if gate else None,
+        window_filled=gate.window_filled if gate else None,
+        last_good_step=gate.last_good_step if gate else None,
+        first_bad_step=gate.first_bad_step if gate else None,
+        alarms=gate.alarms if gate else [],
         focus=focus_text(snapshot, step),
         arms=[{name: getattr(row, name) for name in row.__slots__} for row in arm_rows(snapshot)],
         policy=directory.policy_generation(),
@@ -188,10 +203,6 @@ def _last_ema(entries: list[LossEntry]) -> float | None:
 def _energy(entries: list[LossEntry]) -> float | None:
     joules = next((e.energy_j for e in reversed(entries) if e.energy_j is not None), None)
     return None if joules is None else joules / 3.6e6
-
-
-def _gate_count(events: list[Event]) -> int | None:
-    return next((e.integer("consecutive_low") for e in reversed(events) if e.kind == "sample"), None)
 
 
 def _last_save(beat: Heartbeat | None, events: list[Event]) -> LastSave | None:

@@ -60,7 +60,12 @@ def _sample(s: Summary) -> list[str]:
     if s.gate_low_in_row is not None and s.gate_consecutive is not None:
         gate = f", gate {s.gate_low_in_row} of {s.gate_consecutive} below {s.gate_threshold:g}"
     text = clean(" ".join(s.sample.text.split()))[:160]
-    return [f"sample      step {s.sample.step:,}: {points}{gate}", f"            {text}"]
+    lines = [f"sample      step {s.sample.step:,}: {points}{gate}", f"            {text}"]
+    if s.alarms:
+        good = "none yet" if s.last_good_step is None else f"step {s.last_good_step:,}"
+        window = f"{s.window_low} of the last {s.window_filled} samples low"
+        lines.append(f"alarm       {clean(', '.join(s.alarms))}: {window}, last good sample {good}")
+    return lines
 
 
 def _arm(row: dict[str, object]) -> str:

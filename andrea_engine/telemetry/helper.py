@@ -8,6 +8,7 @@ import time
 
 import msgspec
 
+from andrea_engine.run.io import write_all
 from andrea_engine.telemetry.nvml import NvmlUnavailableError, open_nvml, read_gpus
 
 
@@ -35,8 +36,7 @@ def main(interval: float, retry: float) -> int:
 
 
 def _report(report: dict[str, object]) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-    sys.stdout.buffer.flush()
+    write_all(sys.stdout.fileno(), msgspec.json.encode(report) + b"\n")
 
 
 if __name__ == "__main__":

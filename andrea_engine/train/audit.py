@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from andrea_engine.coherence.gate import Gate, GateConfig, GateStatus
+import msgspec
+
+from andrea_engine.coherence.gate import Alarm, Gate, GateConfig, GateStatus
 from andrea_engine.data.tokenizer import Tokenizer
 from andrea_engine.model.gpt import GPT
 from andrea_engine.model.sampling import SamplerConfig
+from andrea_engine.run.config import GateTable
 from andrea_engine.run.errors import RunError
+from andrea_engine.run.gate_facts import counted_after
+from andrea_engine.run.loss_entry import current_branch
+from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.samples import Sample, read_samples, write_samples
 from andrea_engine.run.state import set_aside
 from andrea_engine.train.engine import EngineContext, say
+from andrea_engine.train.pivoting import archived_sample_step
 from andrea_engine.train.progress import TrainingState
 from andrea_engine.train.sample import make_sample, sample_seed, scores_of
 from andrea_engine.train.saving import Saver
+
+
+def gate_config(table: GateTable, *, no_halt: bool = False) -> GateConfig:
+    """The gate's rule as run.toml asks for it; `no_halt` only watches."""
+    return GateConfig(**{**msgspec.structs.asdict(table), "halt": table.halt and not no_halt})
 
 
 class Audit:
@@ -23,22 +35,11 @@ class Audit:
         self._model = model
         self._tokenizer = tokenizer
         self._saver = saver
-        table = context.config.gate
-        self._gate = Gate(
-            GateConfig(
-                threshold=table.threshold,
-                consecutive=table.consecutive,
-                window=table.window,
-                window_share=table.window_share,
-                halt=table.halt,
-                halt_on_window=table.halt_on_window,
-            )
-        )
+        self._gate = Gate(gate_config(context.config.gate, no_halt=context.options.no_halt))
         self._samples = self._stored_samples()
         self.status: GateStatus = self._gate.status
         saver.writer.protect = self._protected
-        overridden = [e.step for e in context.history if e.kind == "override" and e.step]
-        self._counted_after = max(overridden, default=-1)
+        self._counted_after = counted_after(context.history)
 
     def _stored_samples(self) -> list[Sample]:
         """Samples of earlier sessions; an unreadable file is kept aside and never blocks a start."""
@@ -53,25 +54,38 @@ class Audit:
     def halted_already(self, step: int) -> str | None:
         """Count the stored samples. Returns why the run must not simply go on, None when it may."""
         self._samples = [sample for sample in self._samples if sample.step <= step]
-        self._counted_after = min(self._counted_after, step)  # a roll-back below an override counts again
         if self._context.options.override_halt:
             self._counted_after = step
             self._context.events.append("override", step=step, reason="--override-halt")
-        for sample in self._samples:
-            if sample.step > self._counted_after:
-                self.status = self._gate.observe(sample.step, scores_of(sample))
-        if not self.status.should_halt:
+        counted = [sample for sample in self._samples if sample.step > self._counted_after]
+        before = self.status
+        for sample in counted:
+            before, self.status = self.status, self._observe(sample)
+        if counted and not self._recorded(counted[-1].step):
+            self._record(counted[-1], before)
+        if self.status.halt_reason is None:
             return None
         return (
-            f"the coherence gate halted this run at step {step:,} ({self.status.consecutive_low} samples in a row "
-            f"below {self._context.config.gate.threshold:g}); "
+            f"the coherence gate halted this run at step {step:,} ({self.status.halt_reason}); "
             f"go on only with --override-halt, or from an earlier checkpoint"
         )
+
+    def _observe(self, sample: Sample) -> GateStatus:
+        return self._gate.observe(sample.step, scores_of(sample), sample.ema)
+
+    def _recorded(self, step: int) -> bool:
+        """Whether an earlier session got as far as the events of this sample, on this branch of the run."""
+        for event in reversed(self._context.history):
+            if event.step is not None and event.kind == "sample" and event.step == step:
+                return True
+            if event.step is not None and event.kind == "rollback" and event.step < step:
+                return False
+        return False
 
     def make_up_for_missing(self, state: TrainingState) -> str | None:
         """The sample of the step resumed from, when a stop or a kill came before it. Returns why to halt, or None."""
         every = self._context.config.sample.every
-        newest = self._samples[-1].step if self._samples else 0
+        newest = self._samples[-1].step if self._samples else archived_sample_step(self._context.directory)
         if state.step > newest and state.step % every == 0:
             return self.sample(state)
         return None
@@ -95,6 +109,7 @@ class Audit:
                 prompt=prompts[state.step // config.sample.every % len(prompts)],
                 source=state.last.source if state.last else None,
                 loss=state.last.loss if state.last else None,
+                ema=state.last.ema if state.last else None,
                 session=context.events.session,
                 should_stop=lambda: latch.interrupting,
             )
@@ -111,10 +126,17 @@ class Audit:
             write_samples(context.directory.samples, self._samples)
         except OSError as error:
             context.events.append("error", step=sample.step, error=f"samples cannot be written: {error.strerror}")
-        scores = scores_of(sample)
-        before = self.status.consecutive_low
-        self.status = self._gate.observe(sample.step, scores)
-        context.events.append(
+        before, self.status = self.status, self._observe(sample)
+        self._record(sample, before)
+        say(f"sample at step {sample.step:,}: {scores_of(sample).total:.1f} of 100")
+        if self.status.halt_reason is None:
+            return None
+        return f"halted by the coherence gate at step {sample.step:,}: {self.status.halt_reason}"
+
+    def _record(self, sample: Sample, before: GateStatus) -> None:
+        """The events of a sample: its scores with the gate's counters, and each alarm that came or went."""
+        events, scores, status = self._context.events, scores_of(sample), self.status
+        events.append(
             "sample",
             step=sample.step,
             total=scores.total,
@@ -123,22 +145,54 @@ class Audit:
             english=scores.english,
             character=scores.character,
             source=sample.source,
-            consecutive_low=self.status.consecutive_low,
+            consecutive_low=status.consecutive_low,
+            window_low=status.low_in_window,
+            window_filled=status.window_filled,
+            last_good_step=status.last_good_step,
+            first_bad_step=status.first_bad_step,
+            alarms=list(status.active),
         )
-        say(f"sample at step {sample.step:,}: {scores.total:.1f} of 100")
-        for alarm in self.status.alarms:
-            context.events.append("gate", step=alarm.step, alarm=alarm.kind, axis=alarm.axis, text=alarm.message)
+        for alarm in status.alarms:
+            events.append("gate", step=alarm.step, alarm=alarm.kind, axis=alarm.axis, text=alarm.message)
             say(alarm.message)
-        if before and not self.status.consecutive_low:
-            context.events.append("gate", step=sample.step, alarm="recovered", text="a good sample reset the counter")
-        if self.status.should_halt:
-            return (
-                f"halted by the coherence gate at step {sample.step:,}: {self.status.consecutive_low} samples in a row "
-                f"below {context.config.gate.threshold:g}"
-            )
-        return None
+            self._keep_last_good(alarm)
+        if before.consecutive_low and not status.consecutive_low:
+            events.append("gate", step=sample.step, alarm="recovered", text="a good sample reset the counter")
+        for kind in before.active:
+            if kind != "collapse" and kind not in status.active:
+                text = f"the {kind} alarm is over"
+                events.append("gate", step=sample.step, alarm="recovered", of=kind, text=text)
+
+    def _keep_last_good(self, alarm: Alarm) -> None:
+        """Where only an alarm stands for the halt, the checkpoint to come back to is pinned all the same."""
+        if alarm.kind == "collapse" and not self._gate.config.halt:
+            self._saver.pin_last_good(self.status.last_good_step, "last good before the collapse")
+
+    def halt_facts(self, step: int) -> dict[str, object]:
+        """What a halt at `step` has to tell about the samples, for its event."""
+        status = self.status
+        good = status.last_good_step
+        if status.consecutive_low >= self._gate.config.consecutive:
+            judged = self._samples[-self._gate.config.consecutive :]
+        else:
+            judged = self._samples[-status.window_filled :] if status.should_halt else []
+        return {
+            "last_good_step": good,
+            "first_bad_step": status.first_bad_step,
+            "steps_since_good": None if good is None else step - good,
+            "energy_wh_since_good": None if good is None else self._energy_since(good, step),
+            "samples": [{"step": sample.step, "total": scores_of(sample).total} for sample in judged],
+        }
+
+    def _energy_since(self, good: int, step: int) -> float | None:
+        """Watt-hours from the end of step `good` to that of `step`; None when they were not measured."""
+        directory = self._context.directory
+        recorded = [*LossReader(directory.loss).read_all(), *LossReader(directory.journal).read_all()]
+        joules = {entry.step: entry.energy_j for entry in current_branch(recorded) if entry.step in {good, step}}
+        start, end = joules.get(good), joules.get(step)
+        return None if start is None or end is None else round((end - start) / 3600, 3)
 
     def _protected(self) -> set[int]:
         """While a bad streak lasts, the last good checkpoint must outlive the keep rule."""
-        good = self.status.last_good_step
-        return {good} if good is not None and self.status.consecutive_low else set()
+        good, every = self.status.last_good_step, self._context.config.checkpoint.every
+        return {good, good - good % every} if good is not None and self.status.consecutive_low else set()

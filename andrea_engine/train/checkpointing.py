@@ -99,7 +99,9 @@ class CheckpointWriter:
     def _stage(self) -> None:
         buffers = (self._flat.w, self._flat.m, self._flat.v)
         if self._staging is None:
-            self._staging = np.empty((3, self._flat.w.numel()), dtype="<f4")
+            # Page-locked for weights on a GPU, whose copy is then several times faster.
+            pinned = self._flat.device.type == "cuda"
+            self._staging = torch.empty((3, self._flat.w.numel()), dtype=torch.float32, pin_memory=pinned).numpy()
         for row, buffer in zip(self._staging, buffers, strict=True):
             torch.from_numpy(row).copy_(buffer.detach())
 

@@ -20,16 +20,22 @@ from andrea_engine.run.events import Event, EventLog, read_events
 from andrea_engine.run.io import remove_stale_temporaries
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.process import is_alive
+from andrea_engine.train.hooks import AlarmHook
 from andrea_engine.train.reporter import Reporter
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """What the command line adds to run.toml. `until_step`: train until this step, None for the planned total."""
+    """What the command line adds to run.toml. `until_step`: train until this step, None for the planned total.
+
+    `no_halt`: where the gate would halt, raise an alarm and go on.
+    """
 
     until_step: int | None = None
     override_halt: bool = False
     accept_damage: bool = False
+    deterministic: bool = False
+    no_halt: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +74,8 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
     events = EventLog(directory.events, session)
     reporter = Reporter(directory, events, latch)
     context = EngineContext(directory, config, options, latch, events, history, reporter)
+    hook = AlarmHook(config.alarm.command, directory.path, context.notice)
+    events.observer = hook.observe
     # Idle OpenMP threads spin by default; on a machine with other work that costs two thirds of the speed. Read once,
     # when PyTorch loads its OpenMP library. A value from outside wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
@@ -87,6 +95,7 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
         reporter.finish("failed", int(ExitCode.FAILED), f"{type(error).__name__}: {error}; see engine.log")
         raise
     finally:
+        hook.close()
         lock.release()
     return outcome
 
@@ -98,6 +107,10 @@ def _live(context: EngineContext, torch_import: threading.Thread) -> ExitCode:
     freed = remove_stale_temporaries(context.directory.path, is_alive)
     if freed:
         context.notice(f"removed half-written files of an earlier process, {freed:,} bytes freed")
+    if os.path.lexists(context.directory.pivot_intent):
+        from andrea_engine.train.pivoting import finish_pending
+
+        finish_pending(context)
     context.reporter.enter("preparing", note="reading the sources")
     context.events.append("phase", phase="preparing")
     started = time.monotonic()

@@ -13,7 +13,12 @@ _BLOCK = 4096
 
 
 def global_norm(flat: Tensor) -> float:
-    """Euclidean norm of a 1-d float32 tensor, inf or NaN when it has a non-finite element.
+    """Euclidean norm of a 1-d float32 tensor, inf or NaN when it has a non-finite element. Waits for the device."""
+    return float(norm_on_device(flat))
+
+
+def norm_on_device(flat: Tensor) -> Tensor:
+    """The same norm as a float64 tensor (0-d) on the device of `flat`, without waiting for it.
 
     Blocks of 4096 elements are summed in float32 and the block norms in float64: one float32 sum over
     100 million elements loses small addends and comes out 1 % low.
@@ -21,7 +26,8 @@ def global_norm(flat: Tensor) -> float:
     whole = flat.numel() // _BLOCK * _BLOCK
     blocks = torch.linalg.vector_norm(flat[:whole].view(-1, _BLOCK), dim=1)
     tail = torch.linalg.vector_norm(flat[whole:])
-    return float(torch.linalg.vector_norm(torch.cat([blocks, tail[None]]), dtype=torch.float64))
+    norm: Tensor = torch.linalg.vector_norm(torch.cat([blocks, tail[None]]), dtype=torch.float64)
+    return norm
 
 
 class AdamW:
@@ -61,8 +67,7 @@ class AdamW:
 
         A norm that is not finite leaves w, m and v as they were; whether to go on is the caller's decision.
         """
-        if step < 1:
-            raise ValueError(f"optimizer steps count from 1, got {step}")
+        self._require_step(step)
         flat = self.flat
         norm = global_norm(flat.g)  # waits for the device
         if math.isfinite(norm):
@@ -72,13 +77,40 @@ class AdamW:
         flat.g.zero_()
         return norm
 
+    def step_on_device(self, step: int, lr: float) -> Tensor:
+        """`step` without waiting for the device: the norm before clipping as a float64 tensor (0-d).
+
+        Clip and non-finite rule need no branch on the host: the fused kernel divides the gradients by
+        max(1, norm / clip), and changes nothing when its flag says that the norm is not finite. Rounding differs
+        from `step` where the clip acts. A torch without the fused kernel takes `step`, and waits.
+        """
+        if not hasattr(torch, "_fused_adamw_"):
+            return torch.tensor(self.step(step, lr), dtype=torch.float64)
+        self._require_step(step)
+        norm = norm_on_device(self.flat.g)
+        scale = (norm / self.clip).clamp(min=1.0).float()
+        skip = torch.isfinite(norm).logical_not().float()
+        for part in self.flat.decay_ranges:
+            self._fused_update(part, step, lr, scale, skip)
+        self.flat.g.zero_()
+        return norm
+
+    def _require_step(self, step: int) -> None:
+        if step < 1:
+            raise ValueError(f"optimizer steps count from 1, got {step}")
+
     def _update(self, step: int, lr: float) -> None:
         update = self._fused_update if hasattr(torch, "_fused_adamw_") else self._plain_update
         for part in self.flat.decay_ranges:
             update(part, step, lr)
 
-    def _fused_update(self, part: DecayRange, step: int, lr: float) -> None:
-        """One pass over the memory, with the bits of `torch.optim.AdamW(fused=True)`."""
+    def _fused_update(
+        self, part: DecayRange, step: int, lr: float, scale: Tensor | None = None, skip: Tensor | None = None
+    ) -> None:
+        """One pass over the memory, with the bits of `torch.optim.AdamW(fused=True)`.
+
+        `scale` (0-d float32) divides the gradients, and `skip` (0-d float32) 1 leaves everything as it is.
+        """
         w, g, m, v = self._slices(part)
         torch._fused_adamw_(
             [w],
@@ -94,6 +126,8 @@ class AdamW:
             eps=self.eps,
             amsgrad=False,
             maximize=False,
+            grad_scale=scale,
+            found_inf=skip,
         )
 
     def _plain_update(self, part: DecayRange, step: int, lr: float) -> None:

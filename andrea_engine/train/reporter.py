@@ -34,6 +34,7 @@ class Reporter:
         self.read_saving: Callable[[], tuple[Saving | None, LastSave | None]] = lambda: (None, None)
         self.read_problem: Callable[[], str | None] = lambda: None
         self.read_telemetry: Callable[[], Telemetry | None] = lambda: None
+        self.mfu_of: Callable[[float], float | None] = lambda tokens_per_second: None
         self.tokens_per_step = 0
         now = time.time()
         self._beat = Heartbeat(
@@ -69,9 +70,13 @@ class Reporter:
         self.set(phase=phase, phase_since=time.time(), **fields)
         self._write()
 
-    def step_done(self, step: int, seconds: float) -> None:
-        """A step has ended. Its duration counts for rate and ETA; saving and sampling are not in it."""
-        self._seconds.append(seconds)
+    def step_done(self, step: int, seconds: float | None) -> None:
+        """A step has ended. Its duration counts for rate and ETA; saving and sampling are not in it.
+
+        None for a step that compiled: its duration tells nothing of the next ones.
+        """
+        if seconds is not None:
+            self._seconds.append(seconds)
         self.set(step=step, step_time=time.time())
 
     def finish(self, phase: str, exit_code: int, note: str = "") -> None:
@@ -90,10 +95,12 @@ class Reporter:
         if not recent:
             return {}
         typical = median(recent)
+        rate = self.tokens_per_step / typical if typical > 0 else None
         left = max(0, (self._beat.target_step or self._beat.total_steps) - self._beat.step)
         return {
             "step_seconds": typical,
-            "tokens_per_second": self.tokens_per_step / typical if typical > 0 else None,
+            "tokens_per_second": rate,
+            "mfu": None if rate is None else self.mfu_of(rate),
             "eta_seconds": typical * left,
         }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from andrea_engine.curriculum.curriculum import Curriculum
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.shape import ModelShape
@@ -19,7 +21,7 @@ from andrea_engine.telemetry.energy import EnergyMeter
 from andrea_engine.telemetry.monitor import Monitor
 from andrea_engine.train.checkpointing import content_problem, load_checkpoint
 from andrea_engine.train.engine import EngineContext, say
-from andrea_engine.train.environment import Environment, choose_environment, counted_gpus
+from andrea_engine.train.environment import Environment, choose_environment, compile_obstacle, counted_gpus
 from andrea_engine.train.preparation import Prepared
 from andrea_engine.train.progress import TrainingState
 
@@ -32,12 +34,13 @@ class Resumed:
     flat: FlatParameters
     record: LossRecord
     monitor: Monitor
+    environment: Environment
 
 
 def resume(context: EngineContext, prepared: Prepared) -> Resumed:
     """Load the newest valid checkpoint, or start fresh weights where there is no history at all."""
     config = context.config
-    environment = choose_environment(config.device)
+    environment = choose_environment(config, deterministic=context.options.deterministic)
     flat, step = _weights(context, environment)
     record = LossRecord(context.directory)
     recovery = record.recover(step, accept_damage=context.options.accept_damage)
@@ -52,20 +55,12 @@ def resume(context: EngineContext, prepared: Prepared) -> Resumed:
     monitor.counted_uuids = counted_gpus(environment)
     _announce(context, environment, step)
     last = recovery.entries[-1] if recovery.entries else None
-    return Resumed(TrainingState(step, curriculum, ema, last=last), flat, record, monitor)
+    return Resumed(TrainingState(step, curriculum, ema, last=last), flat, record, monitor, environment)
 
 
 def _weights(context: EngineContext, environment: Environment) -> tuple[FlatParameters, int]:
     config = context.config
-    model = config.model
-    shape = ModelShape(
-        d_model=model.d_model,
-        layers=model.layers,
-        heads=model.heads,
-        context=model.context,
-        vocab=config.vocab,
-        mlp=model.mlp,
-    )
+    shape = ModelShape.of(config)
     flat = FlatParameters(shape, environment.device)
     chosen = choose_checkpoint(context.directory.path, shape.n_params, known_digests(context.history), content_problem)
     if chosen is None:
@@ -88,7 +83,8 @@ def _weights(context: EngineContext, environment: Environment) -> tuple[FlatPara
 def _curriculum(context: EngineContext, prepared: Prepared, entries: list[LossEntry]) -> Curriculum:
     """The bandit as the fold over the record; the snapshot on disk is only compared with it."""
     config, directory = context.config, context.directory
-    generation = directory.policy_generation()
+    recorded = (entries[-1].policy or 0) if entries else 0  # a fork has the record and no archives
+    generation = max(directory.policy_generation(), recorded)
     curriculum = Curriculum(
         config.parsed_policy(str(directory.config)),
         {name: arm.tokens for name, arm in prepared.corpus.arms.items()},
@@ -120,6 +116,11 @@ def _announce(context: EngineContext, environment: Environment, step: int) -> No
         differences = environment.differences(earlier)
         if differences:
             context.notice(f"{'; '.join(differences)}: the run goes on, but not bit for bit as an unbroken one would")
+    if environment.inexact is not None:
+        context.notice(environment.inexact)
+    if environment.is_cuda and not environment.compile and context.config.device.compile == "auto":
+        obstacle = compile_obstacle(torch.cuda.get_device_capability(environment.device))
+        context.notice(f"the step is not compiled, so training is slower: {obstacle}")
     context.reporter.set(
         device=environment.device_name, threads=environment.threads, n_params=context.config.n_params, step=step
     )

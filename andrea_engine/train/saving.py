@@ -13,6 +13,7 @@ from andrea_engine.run.heartbeat import LastSave, Saving
 from andrea_engine.run.loss_record import LossRecord
 from andrea_engine.train.checkpointing import PINNED_REASONS, CheckpointWriter
 from andrea_engine.train.engine import EngineContext
+from andrea_engine.train.pivoting import PivotWatch
 
 FIRST_RETRY = 5.0
 LONGEST_RETRY = 60.0
@@ -27,8 +28,10 @@ class Saver:
         flat: FlatParameters,
         record: LossRecord,
         snapshot: Callable[[], dict[str, object]],
+        pivot: PivotWatch,
     ) -> None:
         self._context = context
+        self._pivot = pivot
         self._table = context.config.checkpoint
         self._snapshot = snapshot
         self.pinned = pinned_steps(context.history)
@@ -46,10 +49,16 @@ class Saver:
         return self.writer.wait()
 
     def at_step_end(self, step: int, *, final: bool) -> None:
-        """Serve a pending request, else the cadence, else the retry of a failed save."""
-        if self.serve_request(step) or final:
-            return
+        """Serve a pending request, else a pivot at this step, else the cadence, else the retry of a failed save."""
         table = self._table
+        saved = self.serve_request(step)
+        if step % table.every == 0:
+            self._pivot.look(step)
+        if saved or final:
+            return
+        if self._pivot.due(step):
+            self._submit(step, "pivot")
+            return
         due = step % table.every == 0 and time.monotonic() - self._submitted_at >= table.min_seconds
         if due:
             self._submit(step, "cadence")
@@ -57,9 +66,9 @@ class Saver:
             self._submit(step, "retry")
 
     def serve_request(self, step: int) -> bool:
-        """Act on a SIGUSR1 that waits on the latch. Returns whether there was one."""
+        """Act on a SIGUSR1 that waits on the latch. Returns whether it asked for a save."""
         asked = self._context.latch.take_save()
-        if asked is None:
+        if asked is None or self._pivot.is_doorbell(step, asked):
             return False
         events = self._context.events
         events.append("save_asked", at=asked, by="SIGUSR1")
@@ -103,7 +112,7 @@ class Saver:
         if self._submitted != step or error is not None or reason == "halt":
             self._submit(step, reason)
             return self.wait()
-        if asked is not None:
+        if asked is not None or (reason == "pivot" and step not in self.pinned):
             self._answer_with_existing(step, reason)
         return None
 
@@ -111,7 +120,7 @@ class Saver:
         """The checkpoint of this step is on disk already: it is what the run was resumed from."""
         self._submitted = step if step else None
 
-    def pin_last_good(self, step: int | None) -> int | None:
+    def pin_last_good(self, step: int | None, why: str = "last good before the halt") -> int | None:
         """Pin the newest valid checkpoint at or before `step`; returns its step, None when there is none."""
         if step is None:
             return None
@@ -119,7 +128,7 @@ class Saver:
         if not found:
             return None
         self.pinned.add(found[0])
-        self._context.events.append("pin", step=found[0], reason="last good before the halt")
+        self._context.events.append("pin", step=found[0], reason=why)
         return found[0]
 
     def _submit(self, step: int, reason: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import time
 
-import torch
-
 from andrea_engine.data.batches import BatchSequence
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.gpt import GPT
@@ -14,14 +12,18 @@ from andrea_engine.run.errors import ExitCode
 from andrea_engine.run.loss_entry import make_entry
 from andrea_engine.run.loss_record import LossRecord
 from andrea_engine.telemetry.monitor import Monitor
+from andrea_engine.telemetry.peaks import mfu
 from andrea_engine.train.audit import Audit
 from andrea_engine.train.engine import EngineContext, say
+from andrea_engine.train.environment import Environment
 from andrea_engine.train.optimizer import AdamW
+from andrea_engine.train.pivoting import PivotWatch
 from andrea_engine.train.preparation import Prepared
 from andrea_engine.train.progress import TrainingState
 from andrea_engine.train.resume import resume
 from andrea_engine.train.saving import Saver
 from andrea_engine.train.schedule import learning_rate
+from andrea_engine.train.step import TrainingStep
 from andrea_engine.train.validation import validate
 
 NONFINITE_HALT = 3  # steps in a row whose loss or gradient is not finite
@@ -40,17 +42,28 @@ class Trainer:
         self.flat: FlatParameters = resumed.flat
         self.record: LossRecord = resumed.record
         self.monitor: Monitor = resumed.monitor
-        self.model = GPT(self.flat)
+        self.environment: Environment = resumed.environment
+        self.model = GPT(self.flat)  # the masters: samples and validation judge what a checkpoint holds
         schedule = self.config.schedule
         self.optimizer = AdamW(
             self.flat, (schedule.beta1, schedule.beta2), schedule.eps, schedule.weight_decay, schedule.clip
         )
-        self.saver = Saver(context, self.flat, self.record, self.state.curriculum.snapshot)
+        self.pivot = PivotWatch(context, self.target)
+        self.training_step = TrainingStep(
+            self.flat,
+            self.optimizer,
+            precision=self.environment.precision,
+            micro_batch=self.environment.micro_batch,
+            compile=self.environment.compile,
+            cuda_graphs=self.environment.cuda_graphs,
+        )
+        self.saver = Saver(context, self.flat, self.record, self.state.curriculum.snapshot, self.pivot)
         self.saver.resumed_at(self.state.step)
         self.audit = Audit(context, self.model, prepared.tokenizer, self.saver)
         self._sequences: dict[str, BatchSequence] = {}
         self._said = self._published = float("-inf")
         context.reporter.tokens_per_step = self.config.tokens_per_step
+        context.reporter.mfu_of = self._mfu
         context.reporter.read_saving = self.saver.progress
         context.reporter.read_problem = self._problem
         context.reporter.read_telemetry = lambda: self.monitor.telemetry
@@ -78,13 +91,18 @@ class Trainer:
         halt = self.audit.make_up_for_missing(state)
         if halt is not None:
             return self._halt(halt)
-        context.reporter.enter("training", step=state.step, note="")
+        self.pivot.look(state.step)
+        context.reporter.enter("training", step=state.step, note=self.pivot.note)
         context.events.append("phase", phase="training", step=state.step)
         while state.step < self.target and latch.stop_asked is None:
             self._train_step(state.step + 1)
             halt = self._step_end()
             if halt is not None:
                 return self._halt(halt)
+            if not latch.stopping and self.pivot.due(state.step):
+                code = self._leave_for_pivot()
+                if code is not None:
+                    return code
         return self._stop()
 
     # -- one step ---------------------------------------------------------------------------------------------
@@ -94,12 +112,15 @@ class Trainer:
         joules_before = self.monitor.energy.joules
         state, schedule = self.state, self.config.schedule
         choice = state.curriculum.choose(step)
-        batch = torch.from_numpy(self._sequence(choice.source).batch(choice.pull)).to(self.flat.device)
+        batch = self._sequence(choice.source).batch(choice.pull)
         lr = learning_rate(step - 1, schedule.peak_lr, schedule.floor_ratio, schedule.warmup_steps, schedule.steps)
-        loss_tensor = self.model.loss(batch[:, :-1], batch[:, 1:])
-        loss_tensor.backward()  # type: ignore[no-untyped-call]
-        loss = float(loss_tensor.detach())  # waits for the device
-        grad_norm = self.optimizer.step(step, lr)  # leaves the weights alone when the norm is not finite
+        preparing = self.training_step.preparing
+        if preparing:
+            self.context.reporter.enter("compiling", note="PyTorch builds the training step; the first one is slow")
+        result = self.training_step.run(batch, step, lr)
+        if preparing:
+            self.context.reporter.enter("training", note="")
+        loss, grad_norm = result.loss, result.grad_norm
         seconds = time.perf_counter() - started
         finite = math.isfinite(loss) and math.isfinite(grad_norm)
         state.curriculum.observe(step, choice.source, loss if math.isfinite(loss) else None)
@@ -120,7 +141,7 @@ class Trainer:
             session=self.context.events.session,
         )
         self.record.append(state.last)
-        self.context.reporter.step_done(step, seconds)
+        self.context.reporter.step_done(step, None if preparing else seconds)
         self._publish_curriculum()
         if not finite:
             self.context.events.append(
@@ -131,6 +152,11 @@ class Trainer:
                 documents=self._sequence(choice.source).documents(choice.pull),
                 fields=state.last.nonfinite,
             )
+
+    def _mfu(self, tokens_per_second: float) -> float | None:
+        shape, environment = self.flat.shape, self.environment
+        flops = shape.flops_per_token(shape.context)
+        return mfu(tokens_per_second, flops, environment.device_name, environment.matmul_precision)
 
     def _problem(self) -> str | None:
         """Why something that should be on disk is not, for the heartbeat."""
@@ -179,7 +205,7 @@ class Trainer:
             return None
         if state.step % self.config.sample.every == 0:
             halt = self.audit.sample(state)
-            self.context.reporter.enter("training", note="")
+            self.context.reporter.enter("training", note=self.pivot.note)
             return halt
         return None
 
@@ -200,7 +226,7 @@ class Trainer:
                     say(f"validation at step {step:,}: {mean:.3f} nats")
                 break
             self.saver.serve_request(step)
-        self.context.reporter.enter("training", note="")
+        self.context.reporter.enter("training", note=self.pivot.note)
 
     def _say_progress(self) -> None:
         now = time.monotonic()
@@ -231,6 +257,18 @@ class Trainer:
             note = f"{'finished' if finished else 'stopped'} at step {step:,}, saved"
         return self._leave("finished" if finished else "stopped", ExitCode.OK, note)
 
+    def _leave_for_pivot(self) -> ExitCode | None:
+        """The agreed step: make it durable and exit 7. None when training goes on after all."""
+        step = self.state.step
+        self.context.reporter.enter("stopping", note=f"saving step {step:,} for the pivot")
+        error = self.saver.final_save(step, None, reason="pivot")
+        if error is not None:
+            self.pivot.postpone(step, str(error))
+        elif not self.context.latch.stopping and self.pivot.confirm(step):
+            return self._leave("pivot", ExitCode.PIVOT, f"stopped for the pivot at step {step:,}, saved")
+        self.context.reporter.enter("training", note=self.pivot.note)
+        return None
+
     def _halt(self, reason: str) -> ExitCode:
         step = self.state.step
         self.context.reporter.enter("stopping", note="saving after the halt")
@@ -242,11 +280,12 @@ class Trainer:
             self.saver.wait()
         last_good = self.audit.status.last_good_step
         pinned = self.saver.pin_last_good(last_good if self.state.nonfinite_in_row == 0 else step - NONFINITE_HALT)
-        self.context.events.append("halt", step=step, reason=reason, last_good_step=last_good, pinned=pinned)
+        self.context.events.append("halt", step=step, reason=reason, pinned=pinned, **self.audit.halt_facts(step))
         return self._leave("halted", ExitCode.HALTED, reason)
 
     def _leave(self, phase: str, code: ExitCode, note: str) -> ExitCode:
         self.context.events.append("stop", phase=phase, step=self.state.step, reason=note, exit_code=int(code))
+        self.context.reporter.set(curriculum=self.state.curriculum.snapshot())  # what is shown from now on is the last
         self.context.reporter.finish(phase, int(code), note)
         say(note)
         return code

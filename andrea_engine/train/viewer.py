@@ -30,15 +30,7 @@ def load_for_sampling(directory: RunDirectory, config: RunConfig, step: int | No
 
 
 def _weights(config: RunConfig, file: CheckpointFile) -> FlatParameters:
-    table = config.model
-    shape = ModelShape(
-        d_model=table.d_model,
-        layers=table.layers,
-        heads=table.heads,
-        context=table.context,
-        vocab=config.vocab,
-        mlp=table.mlp,
-    )
+    shape = ModelShape.of(config)
     flat = FlatParameters(shape, training=False)
     # The keep rule may remove the file while it is read: a mapping keeps it readable.
     data = np.memmap(file.path, dtype="<f4", mode="c", offset=HEADER.size, shape=(shape.n_params,))

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.plain import clean
+from andrea_tui.widgets.rows import visible
 
 PATIENCE = 300.0
 
@@ -32,7 +33,7 @@ class InputDialog(ModalScreen[str | None]):
         with Vertical(id="dialog"):
             yield Static(Text(self._title, style="bold"), id="dialog-title")
             yield Input(value=self._value, id="dialog-input")
-            yield Static(Text(self._hint), id="dialog-text")
+            yield Static(Text(visible(self._hint)), id="dialog-text")
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         self.dismiss(message.value)

@@ -137,6 +137,9 @@ class DashboardScreen(Screen[None]):
     def _log_scale(self) -> None:
         self.query_one(LossPanel).toggle_log()
 
+    def _policy_view(self) -> None:
+        self.query_one(LossPanel).next_policy()
+
     def _older(self) -> None:
         self.query_one(SamplePanel).walk(1)
 

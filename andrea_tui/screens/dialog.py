@@ -11,6 +11,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from andrea_tui.widgets.rows import visible
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -36,11 +38,11 @@ class Dialog(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         text = Text()
         for line in self._lines:
-            text.append(line + "\n")
+            text.append(visible(line) + "\n")
         text.append("\n")
         for choice in self._choices:
             text.append(f"  {choice.name:<6}", style="bold")
-            text.append(f"  {choice.text}\n")
+            text.append(f"  {visible(choice.text)}\n")
         text.append("  Esc   ", style="bold")
         text.append("  back")
         with Vertical(id="dialog"):

@@ -19,6 +19,7 @@ from andrea_engine.run.config import RunConfig, create_run, parse_config, preset
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_tui.plotting.format import human_count, size_bytes
+from andrea_tui.widgets.rows import visible
 
 
 class NewRunScreen(Screen[None]):
@@ -34,8 +35,9 @@ class NewRunScreen(Screen[None]):
     class Created(Message):
         """The run exists now and should be started."""
 
-    def __init__(self, directory: RunDirectory) -> None:
+    def __init__(self, directory: RunDirectory, read_only: str = "") -> None:
         super().__init__()
+        self._read_only = read_only  # why this console may not create anything
         self._directory = directory
         self._presets = preset_names()
         self._index = self._presets.index(suggest_preset(directory.path))
@@ -60,8 +62,17 @@ class NewRunScreen(Screen[None]):
         free = _free(self._directory.path)
         text = Text()
         text.append("A new run\n\n", style="bold")
+        # Above the facts: on a small screen the end of the page is cut off.
+        text.append("  Enter", style="bold")
+        text.append("  create it and start training\n")
+        text.append("  Esc  ", style="bold")
+        text.append("  leave without a trace\n")
+        text.append("\n")
+        if self._problem:
+            text.append(f"  {visible(self._problem)}\n\n", style="bold red")
         text.append(f"  {'directory':<14}")
-        text.append(f"{self._directory.path}\n")
+        path = visible(str(self._directory.path))
+        text.append(f"{path}\n")
         text.append(f"  {'preset':<14}")
         for index, name in enumerate(self._presets):
             chosen = index == self._index
@@ -78,7 +89,7 @@ class NewRunScreen(Screen[None]):
             ("device", device_text(config.device.name)),
             ("text", ", ".join(str(source.get("name")) for source in config.sources)),
             ("", "the documentation and source code that come with this Python;"),
-            ("", f"own text: andrea-engine init {self._directory.path} --text FOLDER"),
+            ("", f"own text: andrea-engine init {path} --text FOLDER"),
             (
                 "checkpoint",
                 f"{size_bytes(need)} every {config.checkpoint.every} steps, at most about {_kept(config)} kept",
@@ -87,15 +98,8 @@ class NewRunScreen(Screen[None]):
         ]
         for label, value in rows:
             text.append(f"  {label:<14}{value}\n")
-        text.append("\n")
         if free is not None and free < 3 * need:
-            text.append("  The disk has no room for three checkpoints; make room first.\n\n", style="bold red")
-        if self._problem:
-            text.append(f"  {self._problem}\n\n", style="bold red")
-        text.append("  Enter", style="bold")
-        text.append("  create it and start training\n")
-        text.append("  Esc  ", style="bold")
-        text.append("  leave without a trace\n")
+            text.append("\n  The disk has no room for three checkpoints; make room first.\n", style="bold red")
         return text
 
     def action_choose(self, by: int) -> None:
@@ -105,6 +109,8 @@ class NewRunScreen(Screen[None]):
 
     def action_create(self) -> None:
         try:
+            if self._read_only:
+                raise RunError(self._read_only)
             create_run(self._directory, self._presets[self._index], {}, None)
         except RunError as error:
             self._problem = str(error)

@@ -25,6 +25,7 @@ class LossPanel(Panel):
     def __init__(self) -> None:
         super().__init__(id="loss")
         self.log_scale = False
+        self.policies_back: int | None = None  # None shows the whole record, 0 the present policy, 1 the one before
         self._range = YRange()
 
     def toggle_log(self) -> None:
@@ -36,6 +37,9 @@ class LossPanel(Panel):
         row: Row = [("loss  ", "title")]
         if not store.complete:
             return [*row, (f"reading the record, {percent(store.read_share)}", "warn")]
+        if self.policies_back is not None:
+            first, last = self._span(store)
+            row.append((f"steps {human_count(first)} to {human_count(last)} (one policy)  ", "warn"))
         row += [("EMA ", "dim"), (fixed(ema, 3), "accent-bold")]
         trend = store.ema_trend()
         if trend is not None:
@@ -58,13 +62,30 @@ class LossPanel(Panel):
     def _bounds(self, store: Store, width: int, height: int) -> tuple[float, float]:
         """Range of x whose columns stand still while points arrive, and that the record fills to at least 80 %."""
         columns = max(1, plot_columns(width, height, self.kind))
-        first, last = store.loss.x_min or 0.0, store.loss.x_max or 0.0
+        first, last = self._span(store)
         column = steady_width(max(last - first, 50.0) / columns)
         start = math.floor(first / column) * column
         if start + columns * column < last:
             column = steady_width(column * 1.01)
             start = math.floor(first / column) * column
         return start, start + columns * column
+
+    def _span(self, store: Store) -> tuple[float, float]:
+        """First and last step to show: the whole record, or one policy."""
+        first, last = store.loss.x_min or 0.0, store.loss.x_max or 0.0
+        if self.policies_back is None:
+            return first, last
+        pivots = sorted({mark.step for mark in store.marks if mark.kind == "pivot"})
+        edges = [first - 1, *(step for step in pivots if step < last), last]
+        index = max(0, len(edges) - 2 - self.policies_back)
+        return edges[index] + 1, edges[index + 1]
+
+    def next_policy(self) -> None:
+        """Whole record, then the newest policy alone, then the one before it, and round again."""
+        pivots = {mark.step for mark in self.store.marks if mark.kind == "pivot"} if self.store else set()
+        back = 0 if self.policies_back is None else self.policies_back + 1
+        self.policies_back = back if back <= len(pivots) else None
+        self._range = YRange(log=self.log_scale)
 
     def _loss_rows(self, store: Store, width: int, height: int) -> list[Row]:
         x_lo, x_hi = self._bounds(store, width, height)

@@ -2,7 +2,7 @@
 
     python fake_engine.py RUN [await-go] [no-lock]
 
-`await-go`: wait for a file `go` before arming, as an engine does that still imports. `no-lock`: report without the lock.
+`await-go`: wait for a file `go` before arming, as a slow start does. `no-lock`: report without the lock.
 """
 
 from __future__ import annotations

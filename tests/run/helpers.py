@@ -10,9 +10,10 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import AnyStr, NoReturn
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.heartbeat import Heartbeat
@@ -71,10 +72,10 @@ def put_checkpoint(directory: Path, step: int, count: int = 5, *, seed: float = 
     return path
 
 
-def regions(count: int = 5, seed: float = 0.5) -> list[array.array[float]]:
+def regions(count: int = 5, seed: float = 0.5) -> list[bytes]:
     """Weights, m and v with the values of `checkpoint_bytes_of`."""
     values = [seed + i / 8 for i in range(3 * count)]
-    return [array.array("f", values[k * count : (k + 1) * count]) for k in range(3)]
+    return [array.array("f", values[k * count : (k + 1) * count]).tobytes() for k in range(3)]
 
 
 def leftovers(directory: Path) -> list[str]:
@@ -107,9 +108,21 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20.0) ->
         time.sleep(0.005)
 
 
-def start_fake_engine(directory: RunDirectory, *words: str) -> subprocess.Popen[bytes]:
-    """The stand-in engine, after it reported."""
-    process = subprocess.Popen([sys.executable, str(FAKE_ENGINE), str(directory.path), *words], cwd=ROOT)
-    wait_for(lambda: directory.heartbeat.exists() or process.poll() is not None, "the heartbeat of the stand-in")
-    assert process.poll() is None
-    return process
+@contextmanager
+def fake_engine(directory: RunDirectory, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The stand-in engine, after it reported; killed at the end."""
+    directory.heartbeat.unlink(missing_ok=True)
+    with killed(subprocess.Popen([sys.executable, str(FAKE_ENGINE), str(directory.path), *words], cwd=ROOT)) as process:
+        wait_for(lambda: directory.heartbeat.exists() or process.poll() is not None, "the heartbeat of the stand-in")
+        assert process.poll() is None
+        yield process
+
+
+@contextmanager
+def killed(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
+    """The process, and its end when the test ends, however that is."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()

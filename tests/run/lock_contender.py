@@ -1,6 +1,6 @@
 """One of several processes that want the lock: answers each line on standard input with one line.
 
-    go: try to take the lock    fork: leave a child behind    release: give it back
+go: try to take the lock    fork: leave a child behind    release: give it back
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ def main() -> None:
             lock.release()
             print("released", flush=True)
         elif word == "fork":
-            child = os.fork()
-            if child == 0:
+            if os.fork() == 0:
+                print(os.getpid(), flush=True)
                 signal.pause()
-            print(child, flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from andrea_engine.run.launch import EngineStatus
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.process import process_state
 
-from .helpers import beat, put_checkpoint, start_fake_engine, wait_for
+from .helpers import beat, fake_engine, put_checkpoint, wait_for
 
 
 def word(run: RunDirectory, now: float | None = None) -> str:
@@ -41,7 +41,7 @@ def test_a_lock_without_a_heartbeat_is_a_start(run: RunDirectory) -> None:
 
 def test_a_living_engine_through_suspension_and_death(run: RunDirectory) -> None:
     run.config.write_text("")
-    with start_fake_engine(run) as process:
+    with fake_engine(run) as process:
         found = condition(run)
         assert (found.word, found.alive) == ("training", True)
         process.send_signal(signal.SIGSTOP)

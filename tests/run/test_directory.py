@@ -62,8 +62,13 @@ def test_records_of_the_original_are_found(run: RunDirectory) -> None:
     assert not run.is_foreign_run()
 
 
-def test_pivots_are_counted_from_their_archives(run: RunDirectory) -> None:
+def test_pivots_are_counted_from_the_archives_they_completed(run: RunDirectory) -> None:
     assert run.policy_generation() == 0
-    for name in ("pivot-0001-step-112700", "pivot-0012-step-200", "pivot-x-step-1", "pivot-0099-step-1.tmp", "notes"):
+    names = ["pivot-0001-step-112700", "pivot-0012-step-000200", "pivot-0013-step-000300"]
+    for name in (*names, "pivot-x-step-000001", "pivot-0099-step-000001.tmp", "pivot-0099-step-000001\n", "notes"):
         (run.archive / name).mkdir(parents=True)
+        if name != names[-1]:
+            (run.archive / name / "receipt.json").write_text("{}")
+    assert run.archives() == [run.archive / name for name in names[:2]]
+    assert run.half_done_archives() == [run.archive / names[2]]
     assert run.policy_generation() == 12

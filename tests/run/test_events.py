@@ -73,7 +73,7 @@ def test_a_log_cut_at_any_byte_goes_on_with_the_next_line(tmp_path: Path) -> Non
         log.append("stop", at=3.0)
         lines = [event.kind for event in read_events(path)]
         kept = sum(cut >= end for end in (whole.index(b"\n"), len(whole) - 1))
-        assert lines == ["start", "notice"][:kept] + ["stop"]
+        assert lines == [*["start", "notice"][:kept], "stop"]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from andrea_engine.run.io import (
     TEMP_PATTERN,
+    Buffer,
     append_line,
     atomic_write,
     open_regular,
@@ -22,11 +23,13 @@ from andrea_engine.run.io import (
 
 from .helpers import leftovers
 
+PARTS: list[Buffer] = [b"se", bytearray(b"co"), memoryview(b"nd")]
+
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "state"
     assert atomic_write(path, b"first") == 5
-    assert atomic_write(path, iter([b"se", bytearray(b"co"), memoryview(b"nd")])) == 6
+    assert atomic_write(path, (part for part in PARTS)) == 6
     assert path.read_bytes() == b"second"
     assert atomic_write(path, b"") == 0
     assert path.read_bytes() == b""
@@ -156,7 +159,8 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 
 
 def test_write_all_continues_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, pieces = os.write, []
+    real = os.write
+    pieces: list[int] = []
     descriptor = os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT)
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda fd, data: real(fd, data[:3]))

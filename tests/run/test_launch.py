@@ -11,22 +11,19 @@ from typing import Any
 
 import pytest
 
-from andrea_engine.run import launch
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat, write_heartbeat
 from andrea_engine.run.launch import engine_status, request, spawn_engine
 from andrea_engine.run.process import is_alive
 
-from .helpers import FAKE_ENGINE, ROOT, beat, start_fake_engine, wait_for
+from .helpers import FAKE_ENGINE, ROOT, beat, fake_engine, killed, wait_for
 
 
 @pytest.fixture
 def engine(run: RunDirectory) -> Iterator[subprocess.Popen[bytes]]:
-    process = start_fake_engine(run)
-    with process:
+    with fake_engine(run) as process:
         yield process
-        process.kill()
 
 
 def seen(run: RunDirectory) -> list[str]:
@@ -61,12 +58,12 @@ def test_an_engine_that_ended_is_not_asked(run: RunDirectory, engine: subprocess
 def victim() -> Iterator[subprocess.Popen[bytes]]:
     """A stranger whom any of the signals would kill."""
     script = "print('up', flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    command = [sys.executable, "-c", script]
+    with killed(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as process:
         assert process.stdout is not None
         process.stdout.readline()
         yield process
         assert process.poll() is None, "a signal went to the wrong process"
-        process.kill()
 
 
 def refused(run: RunDirectory, heartbeat: Heartbeat, why: str) -> None:
@@ -88,11 +85,10 @@ def test_a_stranger_is_never_signalled(run: RunDirectory, victim: subprocess.Pop
 
 def test_an_engine_without_the_lock_is_not_asked(run: RunDirectory) -> None:
     """Even the same start tick is not enough: the kernel's lock table has to name the process."""
-    with start_fake_engine(run, "no-lock") as process:
+    with fake_engine(run, "no-lock"):
         assert not engine_status(run).alive
         with pytest.raises(RunError, match="does not hold the run's lock"):
             request(run, "stop")
-        process.kill()
     assert seen(run) == []
 
 
@@ -124,7 +120,7 @@ def spawned(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
         processes.append(real([sys.executable, str(FAKE_ENGINE), str(run.path), "await-go"], cwd=ROOT, **options))
         return processes[-1]
 
-    monkeypatch.setattr(launch.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
     yield processes
     for process in processes:
         process.kill()
@@ -148,9 +144,7 @@ def test_signals_sent_at_once_are_delivered_after_the_engine_is_armed(
     assert seen(run) == ["save", "stop"]
 
 
-def test_the_engine_is_independent_of_its_starter(
-    run: RunDirectory, spawned: list[subprocess.Popen[bytes]]
-) -> None:
+def test_the_engine_is_independent_of_its_starter(run: RunDirectory, spawned: list[subprocess.Popen[bytes]]) -> None:
     process = spawn_engine(run, ["--steps", "9"])
     assert os.getsid(process.pid) == process.pid  # no terminal can hang up on it
     assert os.readlink(f"/proc/{process.pid}/fd/0") == "/dev/null"
@@ -170,7 +164,7 @@ def test_a_start_that_fails_is_one_sentence_and_leaves_the_mask(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    monkeypatch.setattr(launch.sys, "executable", "/missing/python")
+    monkeypatch.setattr(sys, "executable", "/missing/python")
     with pytest.raises(RunError, match="could not be started: No such file"):
         spawn_engine(run)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before

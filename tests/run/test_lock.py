@@ -21,7 +21,7 @@ from andrea_engine.run.errors import ConfigError, ExitCode, LockedError
 from andrea_engine.run.lock import EngineLock, is_locked
 from andrea_engine.run.process import is_alive
 
-from .helpers import ROOT
+from .helpers import ROOT, killed
 
 CONTENDER = Path(__file__).with_name("lock_contender.py")
 
@@ -50,8 +50,7 @@ def contenders(run: RunDirectory, count: int) -> Iterator[list[Contender]]:
     with ExitStack() as stack:
         all_of_them = [Contender(run) for _ in range(count)]
         for one in all_of_them:
-            stack.enter_context(one.process)
-            stack.callback(one.process.kill)
+            stack.enter_context(killed(one.process))
         assert [one.hear() for one in all_of_them] == ["up"] * count
         yield all_of_them
 
@@ -130,7 +129,7 @@ def test_where_locks_do_not_work_it_is_not_called_in_use(run: RunDirectory, monk
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(lock.fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(ConfigError, match="cannot be locked"):
         EngineLock(run)
 

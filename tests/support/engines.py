@@ -24,6 +24,17 @@ PATIENCE = 60.0
 PAUSE = 0.002
 
 
+def wait_until(condition: Callable[[], T | None], what: str) -> T:
+    """The first value of `condition` that is true."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for: {what}"
+        time.sleep(PAUSE)
+
+
 class Engine:
     """One engine process. Waiting fails at once, with its output, when the process ends too early."""
 
@@ -37,15 +48,14 @@ class Engine:
 
     def wait_for(self, condition: Callable[[], T | None], what: str) -> T:
         """The first value of `condition` that is true."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
+
+        def found() -> T | None:
             ended = self.process.poll() is not None  # asked first: what the process did last must still count
             value = condition()
-            if value:
-                return value
-            assert not ended, f"the engine ended ({self.process.returncode}) before: {what}\n{self.output}"
-            assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for: {what}\n{self.output}"
-            time.sleep(PAUSE)
+            assert value or not ended, f"the engine ended ({self.process.returncode}) before: {what}\n{self.output}"
+            return value
+
+        return wait_until(found, what)
 
     @property
     def step(self) -> int:

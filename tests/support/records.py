@@ -15,10 +15,11 @@ from andrea_engine.run.samples import read_samples
 
 def strict_json(path: Path) -> object:
     """Parse as the standard demands: NaN and Infinity are errors."""
-    return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
 
 
-def _refuse(word: str) -> NoReturn:
+def refuse(word: str) -> NoReturn:
+    """`parse_constant` of a strict parser."""
     raise AssertionError(f"{word} is not JSON")
 
 

@@ -15,7 +15,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.heartbeat import read_heartbeat
 from tests.conftest import TrainedRun
 from tests.support import records
-from tests.support.engines import Engines
+from tests.support.engines import Engine, Engines, wait_until
 from tests.support.inprocess import andrea_engine
 from tests.support.tiny import CHECKPOINT_BYTES, N_PARAMS, RARELY, configure, make_run
 
@@ -192,6 +192,15 @@ def test_a_second_engine_is_refused_and_names_the_first(engines: Engines, tmp_pa
     assert andrea_engine("train", directory.path, "--steps", 3).code == 0, "the kernel gave the lock back at once"
 
 
+def test_of_four_engines_at_once_exactly_one_runs(engines: Engines, tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run", RARELY)
+    started = [engines.start(directory) for _ in range(4)]
+    (winner,) = _left_of(started, 1)
+    assert [engine.wait() for engine in started if engine is not winner] == [4, 4, 4]
+    winner.wait_step(3)
+    assert directory.lock.read_text().startswith(f'{{"pid":{winner.pid},')
+
+
 @pytest.mark.parametrize(
     ("tables", "sentence"),
     [
@@ -263,6 +272,16 @@ def test_a_directory_that_cannot_be_written(read_only: RunDirectory) -> None:
     assert result.code == 2
     assert f"{read_only.path} cannot be written (Read-only file system)" in result.err
     assert andrea_engine("status", read_only.path).code == 0, "it can still be looked at"
+
+
+def _left_of(started: list[Engine], count: int) -> list[Engine]:
+    """Wait until only `count` of the engines run."""
+
+    def left() -> list[Engine] | None:
+        running = [engine for engine in started if engine.process.poll() is None]
+        return running if len(running) <= count else None
+
+    return wait_until(left, f"the end of all but {count} engines")
 
 
 def _forget_digests(directory: RunDirectory) -> None:

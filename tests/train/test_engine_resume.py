@@ -63,6 +63,7 @@ def test_the_sources_were_passed_over_several_times(unbroken: RunDirectory) -> N
     assert all(arm["epochs"] > 3 for arm in state["arms"].values())
 
 
+@pytest.mark.timeout(600)  # five starts, on a machine that may be busy
 def test_killed_and_stopped_at_random_moments(unbroken: RunDirectory, engines: Engines, tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run")
     for moment, number in ((37, SIGKILL), (90, SIGTERM), (118, SIGKILL), (231, SIGKILL)):

@@ -11,9 +11,9 @@ from tests.support.engines import Engine, Engines
 from tests.support.inprocess import andrea_engine
 from tests.support.tiny import make_run
 
-TOKENS = 1000
+TOKENS = 600
 SLOW_SAMPLES = {
-    "model": {"context": 1024},
+    "model": {"context": 640},
     "schedule": {"batch": 1},
     "checkpoint": {"every": 1_000_000},
     "sample": {"every": 2, "tokens": TOKENS},

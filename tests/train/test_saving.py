@@ -18,6 +18,7 @@ from andrea_engine.run.events import EventLog, pinned_steps, read_events
 from andrea_engine.run.loss_record import LossRecord
 from andrea_engine.train import saving
 from andrea_engine.train.engine import EngineContext, TrainOptions
+from andrea_engine.train.pivoting import PivotWatch
 from andrea_engine.train.saving import Saver
 from tests.support import records
 from tests.support.inprocess import Bell
@@ -69,10 +70,10 @@ def _bench(path: Path, monkeypatch: pytest.MonkeyPatch, table: CheckpointTable) 
         bell,
         EventLog(directory.events, 1),
         read_events(directory.events),
-        SimpleNamespace(),  # type: ignore[arg-type]  (the saver never talks to the reporter)
+        SimpleNamespace(),  # type: ignore[arg-type]  (without a pivot the saver never talks to the reporter)
     )
     monkeypatch.setattr(saving, "time", clock)
-    bench = Bench(Saver(context, flat, record, dict), bell, clock, directory)
+    bench = Bench(Saver(context, flat, record, dict, PivotWatch(context, 2**31 - 1)), bell, clock, directory)
     write = run_checkpoint.atomic_write
 
     def maybe(*arguments: object, **options: object) -> int:
