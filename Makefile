@@ -13,10 +13,10 @@ run: $(VENV)/.installed
 setup: $(VENV)/.installed-dev
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 soak: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m soak --timeout 0 -o addopts="-q --strict-markers --strict-config --import-mode=importlib"
+	$(BIN)/python -m pytest -m soak --timeout 0
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --memory

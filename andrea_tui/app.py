@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +26,13 @@ from andrea_tui.feed.store import Store
 from andrea_tui.feed.tailer import Tailer
 from andrea_tui.feed.update import Update
 from andrea_tui.guard import ControlGuard
+from andrea_tui.hangup import watch_terminal
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.screens.actions import Actions
 from andrea_tui.screens.dashboard import DashboardScreen
 from andrea_tui.screens.new_run import NewRunScreen
 from andrea_tui.themes import THEMES
-from andrea_tui.widgets.rows import visible
+from andrea_tui.widgets.rows import LONGEST, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class AndreaApp(App[ExitState]):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.leave, "signal", number)
+        if not self.is_headless and sys.__stdin__ is not None:
+            watch_terminal(sys.__stdin__.fileno(), lambda: self._terminal_gone(loop))
         if self.directory.exists() or self.directory.is_foreign_run():
             self._open_dashboard()
         elif self._start_at_once:
@@ -174,7 +178,7 @@ class AndreaApp(App[ExitState]):
         markup: bool = False,
     ) -> None:
         """A short message; content is never parsed as markup, nor obeyed."""
-        super().notify(visible(message), title=title, severity=severity, timeout=timeout, markup=False)
+        super().notify(visible(message[:LONGEST]), title=title, severity=severity, timeout=timeout, markup=False)
 
     def tell(self, text: str, severity: str = "information") -> None:
         """`notify` for those who do not know Textual's types."""
@@ -193,6 +197,11 @@ class AndreaApp(App[ExitState]):
         """Close the console. The engine is not touched."""
         self.control.release()
         self.exit(ExitState(reason, number), return_code=128 + number if number else 0)
+
+    def _terminal_gone(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called by a thread; the loop may have ended before."""
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self.leave, "signal", signal.SIGHUP)
 
     def action_leave_console(self) -> None:
         self.leave("left")

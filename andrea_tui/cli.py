@@ -84,8 +84,16 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
     app = AndreaApp(directory, watch=options.watch, start=options.start, plot_kind="ascii" if ascii_only else "braille")
     state = app.run()
     if state is not None:
-        print(farewell(directory, state))
+        _say(farewell(directory, state))
     return app.return_code or 0
+
+
+def _say(line: str) -> None:
+    """Print to a terminal that may have gone."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter fails once more, at its end
 
 
 def farewell(directory: RunDirectory, state: ExitState) -> str:

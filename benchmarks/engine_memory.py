@@ -28,7 +28,7 @@ def measure(scale: Scale) -> Outcome:
     The engine loads a checkpoint at its start and at no other time, so loading has a process of its own.
     Raises RunError when the second process does not hold what the first one saved.
     """
-    saved, loaded = _life("start", scale), _life("resume", scale)
+    saved, loaded = spawn("start", scale), spawn("resume", scale)
     if saved.pop("sha256") != loaded.pop("sha256"):
         raise RunError("the 120m state that was loaded is not the one that was saved")
     peaks = {"start": saved, "resume": loaded}
@@ -50,9 +50,8 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def main() -> None:
-    """`engine_memory start|resume SCRATCH THREADS full|quick`: peaks and the digest between the two lives, as JSON."""
-    life, place, threads, quick = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "quick"
+def live(kind: str, scale: Scale) -> dict[str, object]:
+    """`start` or `resume`: the peaks of this process, and the digest of the state between the two lives."""
     import torch
 
     from andrea_engine.model.flat import FlatParameters
@@ -61,36 +60,37 @@ def main() -> None:
     from benchmarks.engine_checkpoint import Saves
     from benchmarks.models import EngineStep, preset_shape
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(scale.threads)
     told: dict[str, object] = {}
 
     def note(phase: str) -> None:
         told[phase] = round(peak_bytes() / 1e9, 3)
 
-    flat = FlatParameters(preset_shape("120m", quick=quick))
-    if life == "start":
+    flat = FlatParameters(preset_shape("120m", quick=scale.quick))
+    if kind == "start":
         flat.init_weights(seed=0)
         note("init")
     else:
-        path = place / checkpoint_name(1)
+        path = scale.scratch / checkpoint_name(1)
         problem = content_problem(path)
         if problem is not None:
-            raise SystemExit(f"the saved checkpoint {problem}")
+            raise RunError(f"the saved checkpoint {problem}")
         load_checkpoint(path, flat)
         note("load")
         told["sha256"] = _digest(flat)
     EngineStep(flat, BATCH)()
     note("step")
-    if life == "start":
+    if kind == "start":
         told["sha256"] = _digest(flat)
-    saves = Saves(place if life == "start" else place / "again", flat)
+    saves = Saves(scale.scratch if kind == "start" else scale.scratch / "again", flat)
     saves.submit()
     saves.wait()
     note("save")
-    print(json.dumps(told))
+    return told
 
 
-def _life(kind: str, scale: Scale) -> dict[str, object]:
+def spawn(kind: str, scale: Scale) -> dict[str, object]:
+    """`live` in a process of its own. Raises RunError with the end of its output when it fails."""
     command = [sys.executable, "-m", "benchmarks.engine_memory", kind, str(scale.scratch), str(scale.threads)]
     command.append("quick" if scale.quick else "full")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT, check=False)
@@ -108,4 +108,5 @@ def _digest(flat: FlatParameters) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    life, place, threads, size = sys.argv[1:]
+    print(json.dumps(live(life, Scale(size == "quick", Path(place), int(threads)))))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from andrea_engine.model.shape import ModelShape
 from benchmarks.measure import Case, Summary, interleave, repeats_for, summarise
-from benchmarks.models import LR, EngineStep, HuggingFaceStep, fresh, preset_shape
+from benchmarks.models import LR, EngineStep, HuggingFaceStep, fresh, precision_by_itself, preset_shape
 from benchmarks.report import Outcome, Scale, Target
 
 TARGETS = {
@@ -40,6 +40,8 @@ def _measure_steps(outcome: Outcome, scale: Scale, name: str, shape: ModelShape,
         outcome.problems.append(f"step_{name}_vs_hf: {error}; install it with: pip install -e '.[bench]'")
     else:
         steps["hf"] = peer
+    if precision_by_itself(scale.threads) == "bf16":  # beside the comparison, which is in float32 on both sides
+        steps["ours_bf16"] = EngineStep(fresh(shape), batch, "bf16")
     cases = {key: Case(step, repeats=repeats_for(step, seconds)) for key, step in steps.items()}
     cases["gemm"] = _gemm(side, seconds)
     taken = interleave(cases, *scale.rounds(7, 15))

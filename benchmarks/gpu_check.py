@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,14 +29,14 @@ import torch
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.gpt import GPT
 from andrea_engine.model.shape import ModelShape
-from andrea_engine.run.config import CheckpointTable, RunConfig, parse_config, preset_text
+from andrea_engine.run.config import CheckpointTable, parse_config, preset_text
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.events import EventLog
 from andrea_engine.run.loss_record import LossRecord
-from andrea_engine.telemetry.peaks import mfu
+from andrea_engine.telemetry.peaks import MatmulPrecision, mfu
 from andrea_engine.train.checkpointing import CheckpointWriter
-from andrea_engine.train.environment import Environment, choose_environment
-from andrea_engine.train.optimizer import AdamW
+from andrea_engine.train.environment import Environment, choose_environment, compile_obstacle
+from andrea_engine.train.optimizer import AdamW, norm_on_device
 from andrea_engine.train.step import TrainingStep
 
 LR = 3e-4
@@ -95,6 +95,17 @@ class Bench:
     def seconds(self) -> float:
         return time.monotonic() - self.started
 
+    def facts(self) -> dict[str, Any]:
+        """The machine, for whoever reads the report."""
+        names = ("device", "device_name", "threads", "torch", "python", "machine")
+        facts: dict[str, Any] = {name: getattr(self.environment, name) for name in names}
+        if not self.smoke:
+            facts["cuda"] = torch.version.cuda
+            facts["capability"] = list(torch.cuda.get_device_capability())
+            facts["memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
+            facts["compile_obstacle"] = compile_obstacle(torch.cuda.get_device_capability())
+        return facts
+
     def affords(self, what: str, seconds: float) -> bool:
         """Whether the budget still holds `seconds`; what it does not hold is listed."""
         if self.seconds + seconds <= self.budget:
@@ -141,19 +152,20 @@ class Bench:
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
+class KeptGradient(AdamW):
+    """Keeps the gradient that a step would have applied, and applies nothing."""
+
+    def step_on_device(self, step: int, lr: float) -> torch.Tensor:
+        self.kept = self.flat.g.clone()
+        self.flat.g.zero_()
+        return norm_on_device(self.kept)
+
+
 def gradients(bench: Bench, **options: Any) -> tuple[float, torch.Tensor]:
-    """Loss and flat gradient of one batch; the optimizer that would clear it does nothing."""
-    flat = bench.flat()
-    step = bench.step(flat, **options)
-    kept: list[torch.Tensor] = []
-
-    def keep(number: int, lr: float) -> torch.Tensor:
-        kept.append(flat.g.clone())
-        flat.g.zero_()
-        return torch.zeros((), dtype=torch.float64, device=flat.device)
-
-    step._optimizer.step_on_device = keep  # type: ignore[method-assign]
-    return step.run(bench.batch(1), 1, LR).loss, kept[0]
+    """Loss and flat gradient of one batch."""
+    optimizer = KeptGradient(bench.flat())
+    step = TrainingStep(optimizer.flat, optimizer, on_device=True, **options)
+    return step.run(bench.batch(1), 1, LR).loss, optimizer.kept
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -241,13 +253,11 @@ def check_waits(bench: Bench) -> dict[str, Any]:
 
 def check_engine(bench: Bench) -> dict[str, Any]:
     """The whole engine with --deterministic: stopped and resumed equals straight through, byte for byte."""
-    shape = TINY if bench.smoke else replace(SHAPES["12m"], vocab=297)
     steps, stop = (6, 4) if bench.smoke else (40, 23)
+    digests, seconds = [], []
     with tempfile.TemporaryDirectory() as folder:
-        digests, seconds = [], []
         for name, targets in (("straight", (steps,)), ("resumed", (stop, steps))):
-            run = Path(folder) / name
-            make_run(run, shape, bench)
+            run = make_run(Path(folder) / name, bench)
             for target in targets:
                 began = time.monotonic()
                 command = [sys.executable, "-m", "andrea_engine", "train", str(run), "--deterministic"]
@@ -256,27 +266,25 @@ def check_engine(bench: Bench) -> dict[str, Any]:
                 if done.returncode:
                     return {"ok": False, "error": (done.stderr or done.stdout).strip()[-500:]}
             digests.append(hashlib.sha256((run / f"step_{steps:06d}.bin").read_bytes()).hexdigest())
-        return {"ok": digests[0] == digests[1], "seconds": seconds, "sha256": digests[0]}
+    return {"ok": digests[0] == digests[1], "seconds": seconds, "sha256": digests[0]}
 
 
-def make_run(path: Path, shape: ModelShape, bench: Bench) -> None:
+def make_run(path: Path, bench: Bench) -> Path:
+    """A run on 40,000 random words, with the model of the other checks but for the vocabulary."""
     words = random.Random(0).choices(["harbour", "garden", "lantern", "of", "the", "and", "slow", "river"], k=40_000)
-    path.mkdir()
     text = path.with_suffix(".txt")
     text.write_text(" ".join(words))
-    model = asdict(shape)
-    segments = model.pop("vocab") - 257 if not bench.smoke else 40
+    shape = bench.shape
     tables = {
-        "model": model,
-        "tokenizer": {"segments": segments},
+        "model": {"d_model": shape.d_model, "layers": shape.layers, "heads": shape.heads, "context": shape.context},
+        "tokenizer": {"segments": 40},
         "schedule": {"batch": 4, "steps": 1000, "peak_lr": LR, "warmup_steps": 5},
-        "checkpoint": {"every": 1000},
-        "sample": {"every": 1000},
         "device": {"name": bench.device.type, "threads": bench.environment.threads},
         "sources": [{"name": "words", "kind": "text", "path": str(text)}],
     }
-    model.pop("vocab", None)
+    path.mkdir()
     RunDirectory(path).config.write_text(tomli_w.dumps(tables))
+    return path
 
 
 # -- timings ----------------------------------------------------------------------------------------------------------
@@ -304,7 +312,7 @@ def time_case(bench: Bench, case: Case) -> dict[str, Any]:
             samples.append(time.perf_counter() - began)
     typical = median(samples)
     tokens = case.batch * shape.context
-    precision = "tf32" if case.precision == "fp32" else "bf16"
+    precision: MatmulPrecision = "tf32" if case.precision == "fp32" else "bf16"
     return {
         **asdict(case),
         "tokens_per_step": tokens,
@@ -319,7 +327,7 @@ def time_case(bench: Bench, case: Case) -> dict[str, Any]:
 
 
 def time_checkpoint(bench: Bench) -> dict[str, Any]:
-    """Pause of training (the copy to staging) and time until durable; the second save has its staging memory already."""
+    """Pause of training (the copy to staging) and time until durable, of a save whose staging memory exists already."""
     flat = bench.flat(TINY if bench.smoke else SHAPES["120m"])
     flat.v.fill_(1e-8)
     with tempfile.TemporaryDirectory() as folder:
@@ -378,11 +386,12 @@ def measure(bench: Bench) -> dict[str, Any]:
             except Exception as error:
                 timings.append({**asdict(case), "error": f"{type(error).__name__}: {error}"})
     checkpoint = time_checkpoint(bench) if bench.affords("checkpoint", 10) else None
-    ok = all(check["ok"] for check in bench.checks.values()) and not any("error" in timing for timing in timings)
+    held = bool(bench.checks) and all(check["ok"] for check in bench.checks.values())
+    ok = held and not any("error" in timing for timing in timings)
     return {
         "ok": ok,
         "smoke": bench.smoke,
-        "environment": bench.environment.facts(),
+        "device": bench.facts(),
         "checks": bench.checks,
         "timings": timings,
         "checkpoint": checkpoint,

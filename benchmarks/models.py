@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from andrea_engine.model.flat import FlatParameters
-from andrea_engine.model.gpt import GPT
 from andrea_engine.model.shape import ModelShape
-from andrea_engine.run.config import parse_config, preset_text
+from andrea_engine.run.config import DeviceTable, RunConfig, parse_config, preset_text
+from andrea_engine.train.environment import Precision, choose_environment
 from andrea_engine.train.optimizer import AdamW
+from andrea_engine.train.step import TrainingStep
 
 LR = 3e-4
 QUICK_SHAPE = ModelShape(d_model=32, layers=1, heads=2, context=32, vocab=64)
@@ -25,11 +26,14 @@ def preset_shape(name: str, *, quick: bool) -> ModelShape:
     return ModelShape.of(parse_config(preset_text(name), name))
 
 
-def random_batch(shape: ModelShape, batch: int) -> tuple[Tensor, Tensor]:
-    """Input ids and targets, int64 [batch, context]."""
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(0, shape.vocab, (batch, shape.context + 1), generator=generator)
-    return ids[:, :-1], ids[:, 1:]
+def precision_by_itself(threads: int) -> Precision:
+    """What an engine computes in on this CPU unless told otherwise."""
+    return choose_environment(RunConfig(device=DeviceTable(name="cpu", threads=threads))).precision
+
+
+def random_batch(shape: ModelShape, batch: int) -> Tensor:
+    """Ids as the engine reads them, int64 [batch, context + 1]."""
+    return torch.randint(0, shape.vocab, (batch, shape.context + 1), generator=torch.Generator().manual_seed(0))
 
 
 def fresh(shape: ModelShape) -> FlatParameters:
@@ -40,21 +44,18 @@ def fresh(shape: ModelShape) -> FlatParameters:
 
 
 class EngineStep:
-    """One training step on `flat` as `Trainer` makes it: forward, backward, loss to Python, clip and AdamW."""
+    """One step of the engine on `flat`: forward, backward, loss to Python, clip and AdamW."""
 
-    def __init__(self, flat: FlatParameters, batch: int) -> None:
+    def __init__(self, flat: FlatParameters, batch: int, precision: Precision = "fp32") -> None:
         self.flat = flat
-        self.model = GPT(flat)
         self.optimizer = AdamW(flat)
-        self.inputs, self.targets = random_batch(flat.shape, batch)
+        self.training_step = TrainingStep(flat, self.optimizer, precision=precision)
+        self.batch = random_batch(flat.shape, batch)
         self.step = 0
 
     def __call__(self) -> None:
         self.step += 1
-        loss = self.model.loss(self.inputs, self.targets)
-        loss.backward()  # type: ignore[no-untyped-call]
-        float(loss.detach())
-        self.optimizer.step(self.step, LR)
+        self.training_step.run(self.batch, self.step, LR)
 
 
 class HuggingFaceStep:
@@ -77,7 +78,6 @@ class HuggingFaceStep:
             attn_pdrop=0.0,
             tie_word_embeddings=False,
             use_cache=False,
-            loss_type="ForCausalLM",
             bos_token_id=0,
             eos_token_id=0,
         )
@@ -85,7 +85,7 @@ class HuggingFaceStep:
         self.attention: str = self.model.config._attn_implementation
         self.parameters = list(self.model.parameters())
         self.optimizer = torch.optim.AdamW(self.parameters, lr=LR, weight_decay=0.1)
-        self.inputs, _ = random_batch(shape, batch)
+        self.inputs = random_batch(shape, batch)[:, :-1]
 
     def __call__(self) -> None:
         loss = self.model(input_ids=self.inputs, labels=self.inputs).loss

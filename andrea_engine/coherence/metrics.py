@@ -31,7 +31,7 @@ from typing import NamedTuple
 from andrea_engine.coherence.tokens import normalise, split
 from andrea_engine.coherence.words import is_english
 
-METRICS_VERSION = 1  # raise it whenever the same text could score differently; it is stored with each sample
+METRICS_VERSION = 2  # raise it whenever the same text could score differently; it is stored with each sample
 
 
 class Axis(NamedTuple):

@@ -115,10 +115,12 @@ class _ShapeTable(dict[int, str]):
 _CLEAN = _CleanTable()
 _SHAPE = _ShapeTable()
 _TOKEN = re.compile(r"rr?|ek?(?:jek?)*|cm*|[wm]+(?:a[wm]+)*|[^ ]")
-_EMOJI_CHARS, _JOINABLE_CHARS = (
-    "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges) for ranges in (_EMOJI, (*_EMOJI, _SKIN_TONE))
+_EMOJI_CHARS, _TONE_CHARS = (
+    "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges) for ranges in (_EMOJI, (_SKIN_TONE,))
 )
-_STRAY_JOINER = re.compile(f"(?<![{_JOINABLE_CHARS}]){_ZWJ}|{_ZWJ}(?![{_EMOJI_CHARS}])")
+_STRAY_JOINER = re.compile(
+    f"(?<![{_EMOJI_CHARS}])(?<![{_EMOJI_CHARS}][{_TONE_CHARS}]){_ZWJ}|{_ZWJ}(?![{_EMOJI_CHARS}])"
+)
 
 
 def _without_foreign_marks(text: str) -> str:

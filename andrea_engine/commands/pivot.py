@@ -23,7 +23,8 @@ HELP = "change the mixing policy in the middle of a run; weights, moments and lo
 PROGRAM = "andrea-engine pivot"
 PAUSE = 0.1
 SAY_SECONDS = 30.0  # between two lines about a long wait
-REPORT_PATIENCE = 60.0  # for the first word of the engine that is started again
+START_PATIENCE = 120.0  # for the engine that is started again
+STARTING_PHASES = ("starting", "preparing", "loading", "compiling", "failed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -117,29 +118,30 @@ def _mix_lines(directory: RunDirectory, proposal: Proposal) -> list[str]:
 def _follow(directory: RunDirectory, intent: PivotIntent) -> ExitCode:
     """See a pivot through: wait for the engine, carry the pivot out, start the engine again."""
     from andrea_engine.run.pivot import find_receipt
+    from andrea_engine.run.plain import clean
     from andrea_engine.run.receipt import receipt_lines
 
-    with _hang_up_ignored():
-        try:
+    try:
+        with _hang_up_ignored():
             finished = _carry_out(directory, intent)
-        except KeyboardInterrupt:
-            _say(f"\nthe pivot is still to come; see it through with: {PROGRAM} {directory.path}")
-            raise
-        if finished is None:
-            receipt = find_receipt(directory, intent.id)
-            if receipt is None:
-                raise RunError("the pivot was cancelled; the run goes on under its policy")
-            _say(f"the pivot at step {receipt.step:,} is complete; it was carried out by {receipt.done_by}")
-            return ExitCode.OK
-        for line in receipt_lines(finished.receipt, finished.archive):
-            _say(line)
-        if finished.receipt.problem is not None:
-            raise RunError(f"continuity is not proven, so nothing was started: {finished.receipt.problem}")
-        if finished.restart:
-            _restart(directory, finished)
-        else:
-            _say(f"the engine is not running; start it with: andrea-engine train {directory.path}")
+    except KeyboardInterrupt:
+        _say(f"\nthe pivot is still to come; see it through with: {PROGRAM} {directory.path}")
+        raise
+    if finished is None:
+        receipt = find_receipt(directory, intent.id)
+        if receipt is None:
+            raise RunError("the pivot was cancelled; the run goes on under its policy")
+        _say(f"the pivot at step {receipt.step:,} is complete; it was carried out by {clean(receipt.done_by)}")
         return ExitCode.OK
+    for line in receipt_lines(finished.receipt, finished.archive):
+        _say(line)
+    if finished.receipt.problem is not None:
+        raise RunError(f"continuity is not proven, so nothing was started: {finished.receipt.problem}")
+    if finished.restart:
+        _restart(directory, finished)
+    else:
+        _say(f"the engine is not running; start it with: andrea-engine train {directory.path}")
+    return ExitCode.OK
 
 
 @contextlib.contextmanager
@@ -187,12 +189,12 @@ def _pending_sentence(directory: RunDirectory, intent: PivotIntent) -> str:
 
 
 def _restart(directory: RunDirectory, finished: Finished) -> None:
-    """Start the engine and wait for its first word, so that a start that fails is told."""
+    """Start the engine and wait until it trains, so that a start that fails is told."""
     from andrea_engine.run.heartbeat import read_heartbeat
     from andrea_engine.run.launch import spawn_engine
 
     process = spawn_engine(directory, finished.arguments)
-    deadline = time.monotonic() + REPORT_PATIENCE
+    deadline = time.monotonic() + START_PATIENCE
     while time.monotonic() < deadline:
         code = process.poll()
         if code:
@@ -201,7 +203,8 @@ def _restart(directory: RunDirectory, finished: Finished) -> None:
                 f"with: andrea-engine train {directory.path}"
             )
         beat = read_heartbeat(directory.heartbeat)
-        if code == 0 or (beat is not None and beat.pid == process.pid):
-            break
+        if code == 0 or (beat is not None and beat.pid == process.pid and beat.phase not in STARTING_PHASES):
+            _say(f"the engine goes on with step {finished.receipt.first_step:,} (pid {process.pid})")
+            return
         time.sleep(PAUSE)
-    _say(f"the engine goes on with step {finished.receipt.first_step:,} (pid {process.pid})")
+    _say(f"the engine is still starting (pid {process.pid}); see {directory.log}")

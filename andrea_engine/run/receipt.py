@@ -16,6 +16,7 @@ from andrea_engine.run.directory import RECEIPT, RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.io import open_regular, read_regular
 from andrea_engine.run.loss_reader import LossReader
+from andrea_engine.run.plain import clean
 
 FILE_LIMIT = 1024 * 1024
 POLICY_FILE = "policy.toml"
@@ -177,5 +178,5 @@ def receipt_lines(receipt: Receipt, archive: Path) -> list[str]:
         f"loss record {record.length:,} bytes, sha256 {record.sha256[:16]}",
         f"continuity  {same}",
         f"archived    {', '.join(sorted(receipt.archived))} in {archive}",
-        f"asked       by {receipt.asked_by}; done by {receipt.done_by} in {receipt.seconds:.1f} s",
+        f"asked       by {clean(receipt.asked_by)}; done by {clean(receipt.done_by)} in {receipt.seconds:.1f} s",
     ]

@@ -280,7 +280,8 @@ class Trainer:
             self.saver.wait()
         last_good = self.audit.status.last_good_step
         pinned = self.saver.pin_last_good(last_good if self.state.nonfinite_in_row == 0 else step - NONFINITE_HALT)
-        self.context.events.append("halt", step=step, reason=reason, pinned=pinned, **self.audit.halt_facts(step))
+        facts = self.audit.halt_facts(step)
+        self.context.events.append("halt", at=None, step=step, reason=reason, pinned=pinned, **facts)
         return self._leave("halted", ExitCode.HALTED, reason)
 
     def _leave(self, phase: str, code: ExitCode, note: str) -> ExitCode:

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from andrea_tui.widgets.rows import visible
+from andrea_tui.widgets.rows import LONGEST, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Dialog(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         text = Text()
         for line in self._lines:
-            text.append(visible(line) + "\n")
+            text.append(visible(line[:LONGEST]) + "\n")
         text.append("\n")
         for choice in self._choices:
             text.append(f"  {choice.name:<6}", style="bold")
-            text.append(f"  {visible(choice.text)}\n")
+            text.append(f"  {visible(choice.text[:LONGEST])}\n")
         text.append("  Esc   ", style="bold")
         text.append("  back")
         with Vertical(id="dialog"):

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from andrea_tui.commands import COMMANDS, KEY_NAMES, Situation
-from andrea_tui.widgets.rows import visible
+from andrea_tui.widgets.rows import LONGEST, visible
 
 _NOTES = """\
 The engine is a process of its own: closing this console, losing the connection or killing it never stops training.
@@ -47,7 +47,7 @@ class HelpScreen(ModalScreen[None]):
             text.append(command.help)
             reason = command.reason(self._situation)
             if reason:
-                text.append(f"\n            not now: {visible(reason)}", style="italic dim")
+                text.append(f"\n            not now: {visible(reason[:LONGEST])}", style="italic dim")
             text.append("\n")
         text.append("\n" + _NOTES)
         return text

@@ -33,6 +33,8 @@ class KeyBar(RowsWidget):
         row: Row = [(" ", "")]
         self._places = []
         shown = [(c, not c.reason(situation)) for c in COMMANDS if c.label]
+        if self.read_only:  # one reason stands against all of them: it is told in the first line
+            shown = [(c, possible) for c, possible in shown if possible]
         shown = [(c, possible) for c, possible in shown if possible or c.id not in _ONLY_WHEN_POSSIBLE]
         always = row_width([run for c, _ in shown if c.id in ("help", "palette") for run in shown_keys(c, True)])
         for command, possible in shown:

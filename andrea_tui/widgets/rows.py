@@ -26,6 +26,8 @@ NEWLINE = "\u240a"  # visible, like the other control characters
 # Terminals do not agree on what joiners and selectors do to a width; without them each character has its own.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2028\u2029\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]")
 
+LONGEST = 1000  # characters of a run that are looked at: more never fit into a row, and measuring them takes time
+
 Run = tuple[str, str]
 Row = list[Run]
 
@@ -107,7 +109,7 @@ class RowsWidget(Widget):
 
     def plain(self, row: Row) -> Row:
         """The row as it may be measured and shown: one line, nothing that a terminal obeys, ASCII where asked for."""
-        shown = [(visible(text).replace("\n", NEWLINE), meaning) for text, meaning in row]
+        shown = [(visible(text[:LONGEST]).replace("\n", NEWLINE), meaning) for text, meaning in row]
         return [(to_ascii(text), meaning) for text, meaning in shown] if self.kind == "ascii" else shown
 
     def lay_out(self, store: Store, width: int, height: int) -> list[Row]:

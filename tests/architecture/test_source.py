@@ -83,6 +83,12 @@ def test_samples_are_made_through_one_door() -> None:
         or any(name in {"generate", "sampling.generate"} for name, _ in _calls(_tree(path)))
     }
     assert users == {"andrea_engine/train/sample.py"}
+    made = [(_name(path), call) for path in SOURCES for name, call in _calls(_tree(path)) if name.endswith("Sample")]
+    assert sorted(name for name, _ in made) == ["andrea_engine/run/samples.py", "andrea_engine/train/sample.py"], (
+        "what is not read from a file comes out of the door"
+    )
+    (scored,) = ({word.arg for word in call.keywords} for name, call in made if "train" in name)
+    assert {"scores", "metrics_version"} <= scored
 
 
 def test_nothing_is_read_that_could_run_code() -> None:

@@ -1,39 +1,16 @@
 from __future__ import annotations
 
-import random
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from andrea_engine.coherence.backtest import Savings, backtest, render, savings
+from andrea_engine.coherence.backtest import Savings, StoredText, backtest, render, savings
 from andrea_engine.coherence.gate import GateConfig
 from andrea_engine.run.errors import ConfigError
-
-HEALTHY = (
-    "> what did the crew hear\n< They heard the bell on the reef, slowed the engine and waited until the fog had gone."
-    " Then they steered home by the light of the harbour."
-)
-LOOP = "region " * 60
-NOISE = "''''' ''''' '' ''' '' " * 12
-
-
-def collapsing_run() -> list[tuple[int, str]]:
-    """A sample every 100 steps to 165,000: healthy to 80,000, then loops with a better sample after every third or
-    fourth, and nothing good any more after 131,500."""
-    chooser = random.Random(80)
-    samples = []
-    loops_left = 0
-    for step in range(100, 165_001, 100):
-        if step <= 80_000:
-            text = HEALTHY
-        elif step > 131_500:
-            text = NOISE
-        elif step == 131_500 or loops_left == 0:
-            text, loops_left = HEALTHY, chooser.choice([3, 4])
-        else:
-            text, loops_left = LOOP, loops_left - 1
-        samples.append((step, text))
-    return samples
+from tests.coherence.story import HEALTHY, LOOP, collapsing_run
+from tests.support.inprocess import andrea_engine
 
 
 def test_published_figures() -> None:
@@ -75,8 +52,41 @@ def test_intermittent_collapse_is_halted_late_but_alarmed_early() -> None:
     assert max(map(len, text.splitlines())) <= 110
 
 
+def test_the_story_through_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "v1.samples.json"
+    path.write_text(json.dumps([{"step": step, "loss": 4.5, "text": text} for step, text, _ in collapsing_run()]))
+    options = ["--steps-per-minute", "6", "--watts", "130", "--ended-at", "165000"]
+    text = andrea_engine("backtest", path, *options).out
+    assert "gate          fires at step 132,000, saves 33,000 steps = 5,500 min = 91.7 h = 3.8 days, 11.9 kWh" in text
+    report = json.loads(andrea_engine("backtest", path, *options, "--json").out)
+    assert (report["ended_at"], report["gate"]["alarm"]["step"]) == (165_000, 132_000)
+    assert report["gate"]["saved"] == {
+        "steps": 33_000,
+        "minutes": 5_500,
+        "hours": pytest.approx(91.7, abs=0.05),
+        "days": pytest.approx(3.8, abs=0.05),
+        "kwh": pytest.approx(11.9, abs=0.05),
+        "cost": None,
+    }
+    step = report["window"]["alarm"]["step"]
+    assert 80_000 < step < 83_000
+    assert report["window"]["saved"]["steps"] == 165_000 - step
+    assert f"window alarm  fires at step {step:,}, saves {165_000 - step:,} steps" in text
+
+
+def test_a_divergence_is_reported_where_the_loss_is_known() -> None:
+    texts = [HEALTHY] * 10 + [HEALTHY[:60]] * 10
+    samples = [StoredText(100 * n, text, ema=5 - 0.1 * n) for n, text in enumerate(texts, 1)]
+    result = backtest(samples)
+    assert "divergence" in [alarm.kind for alarm in result.alarms]
+    assert "divergence    1, the first at step" in render(result)
+    unknown = backtest([sample._replace(ema=None) for sample in samples])
+    assert "divergence" not in [alarm.kind for alarm in unknown.alarms]
+    assert "divergence" not in render(unknown)
+
+
 def test_a_healthy_run_would_not_have_been_stopped() -> None:
-    result = backtest([(step, HEALTHY) for step in range(100, 4_100, 100)])
+    result = backtest([StoredText(step, HEALTHY) for step in range(100, 4_100, 100)])
     assert result.gate is result.window is None
     assert result.alarms == ()
     text = render(result)
@@ -86,7 +96,9 @@ def test_a_healthy_run_would_not_have_been_stopped() -> None:
 
 def test_the_first_firing_counts_and_all_alarms_are_kept() -> None:
     texts = [LOOP] * 5 + [HEALTHY] + [LOOP] * 5
-    result = backtest([(100 * n, text) for n, text in enumerate(texts, 1)], GateConfig(window=50), ended_at=2_000)
+    result = backtest(
+        [StoredText(100 * n, text) for n, text in enumerate(texts, 1)], GateConfig(window=50), ended_at=2_000
+    )
     assert [alarm.step for alarm in result.alarms] == [500, 1_100]
     assert result.gate is not None
     assert result.gate.step == 500
@@ -95,7 +107,7 @@ def test_the_first_firing_counts_and_all_alarms_are_kept() -> None:
 
 def test_drift_to_another_script_is_reported_as_an_axis_alarm() -> None:
     mandarin = "今天早上我去市场买了一些苹果和面包,然后沿着河边慢慢走回家。路上遇到了一位老朋友。"
-    result = backtest([(step, mandarin) for step in range(100, 700, 100)])
+    result = backtest([StoredText(step, mandarin) for step in range(100, 700, 100)])
     assert [(alarm.kind, alarm.axis, alarm.step) for alarm in result.alarms] == [("axis", "english", 500)]
     text = render(result)
     assert "axis alarms   1, the first at step 500\n" in text
@@ -103,7 +115,7 @@ def test_drift_to_another_script_is_reported_as_an_axis_alarm() -> None:
 
 
 def test_the_config_is_used() -> None:
-    samples = [(100, HEALTHY), (200, LOOP), (300, LOOP)]
+    samples = [StoredText(100, HEALTHY), StoredText(200, LOOP), StoredText(300, LOOP)]
     result = backtest(samples, GateConfig(consecutive=2))
     assert result.gate is not None
     assert result.gate.step == 300
@@ -118,7 +130,7 @@ def test_no_samples() -> None:
 
 def test_plot_shows_every_low_sample_below_the_threshold_line() -> None:
     # One bad sample among 999 good ones: its column must reach from the top to the bottom.
-    result = backtest([(step, LOOP if step == 500 else HEALTHY) for step in range(1, 1_000)])
+    result = backtest([StoredText(step, LOOP if step == 500 else HEALTHY) for step in range(1, 1_000)])
     plot = {line[:4].strip(): line[5:] for line in render(result).splitlines() if line[:4].strip().isdigit()}
     assert list(plot) == ["100", "90", "80", "70", "60", "50", "40", "30", "20", "10", "0"]
     column = plot["0"].index("*")
@@ -129,7 +141,7 @@ def test_plot_shows_every_low_sample_below_the_threshold_line() -> None:
 
 
 def test_one_sample_can_be_drawn() -> None:
-    assert "steps 7 to 7" in render(backtest([(7, "")]))
+    assert "steps 7 to 7" in render(backtest([StoredText(7, "")]))
 
 
 @pytest.mark.parametrize(
@@ -144,4 +156,4 @@ def test_one_sample_can_be_drawn() -> None:
 )
 def test_impossible_inputs_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        backtest([(100, HEALTHY)], **arguments)
+        backtest([StoredText(100, HEALTHY)], **arguments)

@@ -72,6 +72,8 @@ def test_joiners_between_emoji_count_only_where_they_join() -> None:
     assert tokenise("❤\ufe0f\u200d🔥") == ["❤\u200d🔥"]
     assert tokenise("😀\u200d\u200d😀") == ["😀", "😀"]
     assert tokenise("e\u200d😀\u200d") == ["e", "😀"]
+    assert tokenise("👩🏽\u200d🔥") == ["👩🏽\u200d🔥"]
+    assert tokenise("🏽\u200d🔥") == ["🏽", "🔥"], "a tone without a person joins nothing"
 
 
 @settings(deadline=None)

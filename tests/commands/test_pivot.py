@@ -139,6 +139,16 @@ def test_a_step_that_is_not_reached_stays_pending(stopped: RunDirectory) -> None
     assert read_intent(stopped) == intent
 
 
+def test_a_restart_that_fails_is_told(stopped: RunDirectory) -> None:
+    """The sources of this run are not there, so its engine ends at once; the pivot is complete all the same."""
+    before = support.contents(stopped)
+    support.pending(stopped)
+    result = andrea_engine("pivot", stopped.path)
+    assert result.code == 1
+    assert "pivoted, but not running: the engine ended with exit code" in result.err
+    support.carried_out(stopped, before)
+
+
 def _elsewhere(directory: RunDirectory) -> None:
     write_heartbeat(directory.heartbeat, helpers.beat(1, phase="training", host="elsewhere"))
 

@@ -31,10 +31,9 @@ def main() -> None:
         elif word == "release" and lock is not None:
             lock.release()
             print("released", flush=True)
-        elif word == "fork":
-            if os.fork() == 0:
-                print(os.getpid(), flush=True)
-                signal.pause()
+        elif word == "fork" and os.fork() == 0:
+            print(os.getpid(), flush=True)
+            signal.pause()
 
 
 if __name__ == "__main__":

@@ -90,6 +90,22 @@ def test_entries_wait_in_the_journal_until_their_checkpoint_is_durable(run: RunD
     assert leftovers(run.path) == []
 
 
+def test_a_commit_is_durable_in_this_order(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, synced = os.fsync, []
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    with opened(run, 0) as (record, _):
+        record.append(entry(1))
+        monkeypatch.setattr(os, "fsync", fsync)
+        record.sync_journal()
+        assert synced == [str(run.journal)]
+        record.commit(1)
+        assert synced[1:] == [str(run.loss), str(run.journal), str(run.path)]
+
+
 def test_no_byte_before_the_closing_bracket_changes(run: RunDirectory) -> None:
     before = b"["
     with opened(run, 0) as (record, _):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -340,7 +341,5 @@ def test_the_policy_before_the_last_pivot(stopped: RunDirectory) -> None:
 
 def test_asking_is_free_of_the_engine() -> None:
     code = "import sys, andrea_engine.run.pivot_sequence, andrea_engine.curriculum.preview; print(*sys.modules)"
-    done = subprocess.run(
-        [helpers.sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=helpers.ROOT
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=helpers.ROOT)
     assert {"torch", "numpy", "textual"}.isdisjoint(done.stdout.split())

@@ -241,7 +241,7 @@ def test_a_run_toml_that_was_broken_meanwhile(stopped: RunDirectory) -> None:
 def test_a_directory_that_cannot_be_written(stopped: RunDirectory) -> None:
     support.pending(stopped)
     stopped.archive.write_text("a file where the archive should be")
-    with pytest.raises(RunError, match="is not complete .*nothing is lost"):
+    with pytest.raises(RunError, match=r"is not complete .*nothing is lost"):
         finish(stopped, by="a test")
     stopped.archive.unlink()
     before = support.contents(stopped)

@@ -67,7 +67,7 @@ def test_a_reading_that_is_not_supported_is_null_and_costs_no_other(nvml: StandI
         assert second["utilisation"] is None  # though this device would have said 0
 
 
-@pytest.mark.parametrize(("scenario", "word"), [("lost", "lost"), ("mismatch", "mismatch")])
+@pytest.mark.parametrize(("scenario", "word"), [("lost", "lost"), ("lost-inside", "lost"), ("mismatch", "mismatch")])
 def test_a_driver_that_goes_and_comes_back(nvml: StandIn, scenario: str, word: str) -> None:
     """Asked again in a fresh image of the same process: the stand-in refuses for good one that saw a mismatch."""
     with helper() as talking:

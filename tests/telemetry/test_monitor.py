@@ -241,6 +241,13 @@ def test_helpers_that_die_are_replaced_with_growing_pauses(monkeypatch: pytest.M
     assert one._report.problem == "GPU telemetry helper ended"
 
 
+def test_half_a_line_of_a_dead_helper_does_not_spoil_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    helpers = iter([FakeHelper(b'{"gpus": [', hangs=False), FakeHelper(GOOD, hangs=True)])
+    times, one = starts_within(monkeypatch, 3, lambda: next(helpers))
+    assert times == [0, 1]
+    assert one._report.gpus == [FIRST]
+
+
 def test_a_helper_that_cannot_be_started_is_tried_with_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> object:
         raise OSError(11, "Resource temporarily unavailable")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.events import pinned_steps, read_events
-from andrea_engine.run.samples import read_samples, write_samples
+from andrea_engine.run.samples import read_samples
 from tests.support import records
 from tests.support.engines import Engines
+from tests.support.gates import COLLAPSED, FULL_MARKS, give_scores
 from tests.support.inprocess import Bell, andrea_engine
 from tests.support.tiny import EVERY, configure, make_run
 
-# Greedy text of a young model repeats itself, and never reaches the full 100 points.
-COLLAPSED = {"gate": {"halt": True, "threshold": 100.0}, "sample": {"temperature": 0.0}}
 FIFTH = 5 * EVERY
 
 
@@ -95,7 +93,7 @@ def test_a_good_sample_resets_the_count(tmp_path: Path) -> None:
     configure(directory, COLLAPSED)
     samples = read_samples(directory.samples)
     assert samples[-1].step == FIFTH
-    _make_good(directory, FIFTH)
+    give_scores(directory, {FIFTH: FULL_MARKS})
     assert andrea_engine("train", directory.path, "--steps", FIFTH + 40).code == 0
     assert [e.integer("consecutive_low") for e in records.events(directory, "sample")[-4:]] == [1, 2, 3, 4]
     assert andrea_engine("train", directory.path, "--steps", 200).code == 6
@@ -107,24 +105,8 @@ def test_a_good_sample_resets_the_count(tmp_path: Path) -> None:
 def test_the_last_good_checkpoint_outlives_the_keep_rule_during_a_streak(tmp_path: Path) -> None:
     directory = make_run(tmp_path / "run", COLLAPSED)
     assert andrea_engine("train", directory.path, "--steps", 30).code == 0
-    _make_good(directory, 10)
+    give_scores(directory, {10: FULL_MARKS})
     configure(directory, {**COLLAPSED, "checkpoint": {"keep": "rule", "keep_last": 2, "keep_every": 0}})
     assert andrea_engine("train", directory.path, "--steps", 200).code == 6
     assert records.sample_steps(directory) == [10, 20, 30, 40, 50, 60]
     assert records.checkpoints(directory) == [10, 50, 60]
-
-
-def _make_good(directory: RunDirectory, step: int) -> None:
-    """Give the stored sample of a step full marks."""
-    samples = [
-        msgspec.structs.replace(
-            sample,
-            scores=msgspec.structs.replace(
-                sample.scores, total=100.0, bigram=35.0, trigram=35.0, english=20.0, character=10.0
-            ),
-        )
-        if sample.step == step and sample.scores
-        else sample
-        for sample in read_samples(directory.samples)
-    ]
-    write_samples(directory.samples, samples)

@@ -13,7 +13,7 @@ import pytest
 
 from andrea_engine.run.check import check
 from andrea_engine.run.directory import RunDirectory
-from andrea_engine.run.errors import SaveError
+from andrea_engine.run.errors import RunError, SaveError
 from andrea_engine.run.heartbeat import read_heartbeat
 from andrea_engine.run.intent import PivotIntent, read_intent, write_intent
 from andrea_engine.run.launch import request
@@ -88,14 +88,14 @@ def end(run: RunDirectory) -> None:
 def asked_to_stop(run: RunDirectory) -> bool:
     try:
         request(run, "stop")
-    except Exception:
+    except RunError:  # it has not reported yet, or it is gone
         return not is_locked(run)
     return True
 
 
-def wait(condition: object, what: str) -> None:
+def wait(condition: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
         time.sleep(0.005)
 

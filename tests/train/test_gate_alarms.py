@@ -126,7 +126,7 @@ def test_a_falling_score_under_a_falling_loss_is_an_alarm_once(tmp_path: Path) -
     for steps in (43, 45):
         train(directory, steps)
     assert len(records.events(directory, "gate", alarm="divergence")) == 1, "a restart does not repeat it"
-    give_scores(directory, {step: FULL_MARKS for step in (10, 20)} | {step: NO_MARKS for step in (30, 40)})
+    give_scores(directory, dict.fromkeys((10, 20), FULL_MARKS) | dict.fromkeys((30, 40), NO_MARKS))
     train(directory, 60)
     (over,) = records.events(directory, "gate", alarm="recovered", of="divergence")
     assert over.step in {50, 60}, "behind the drop the score rises again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ LOWEST = 60.0  # half way between the threshold and what healthy samples score
 SMALL = {"model": {"d_model": 64, "layers": 2, "context": 128}, "sample": {"every": 25}}
 
 
-def _train(path: Path, overrides: dict[str, object], steps: int) -> None:
+def _train(path: Path, overrides: Mapping[str, object], steps: int) -> None:
     directory = RunDirectory(path)
     config = create_run(directory, "demo", {**overrides, "device": {"name": "cpu", "threads": 1}}, None)
     result = andrea_engine("train", path, "--steps", steps)

@@ -1,0 +1,243 @@
+"""Consoles come and go in real terminals; the engine does not notice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from signal import SIGCONT, SIGHUP, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, Signals
+
+import pytest
+
+from andrea_engine.run.loss_reader import LossReader
+from andrea_tui.control import OWNER_FILE
+from tests.e2e.conftest import OpenTerminal
+from tests.e2e.terminal import Terminal, console
+from tests.support import records
+from tests.support.engines import Engine, Engines
+from tests.support.tiny import CHECKPOINT_BYTES, RARELY, make_run
+
+SIZES = [(80, 24), (120, 40)]
+
+
+@pytest.fixture(scope="module")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An engine started as the console does it; it saves only when asked."""
+    directory = make_run(tmp_path_factory.mktemp("living") / "run", RARELY)
+    with Engines() as factory:
+        engine = factory.launch(directory)
+        engine.wait_step(60)
+        yield engine
+
+
+@pytest.fixture
+def attached(living: Engine, open_terminal: OpenTerminal) -> Terminal:
+    """A console that shows the living engine."""
+    terminal = open_terminal(living.directory.path)
+    terminal.until_shown("● training", "EMA ")
+    return terminal
+
+
+def goes_on(engine: Engine) -> None:
+    """The engine trains, and was asked for nothing."""
+    engine.wait_step(engine.step + 3)
+    assert not engine.events("stop")
+
+
+def saves(engine: Engine) -> int:
+    return len(engine.events("save_asked"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_c_saves_and_training_goes_on(size: tuple[int, int], living: Engine, open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(living.directory.path, size=size)
+    terminal.until_shown("● training", "c checkpoint")
+    before = living.step
+    known = len(living.events("save_durable"))
+    terminal.press("c")
+    durable = living.wait_for(lambda: living.events("save_durable")[known:], "a save")[-1]
+    assert durable.step is not None
+    assert durable.step > before
+    terminal.until_shown(f"saved step {durable.step:,} (")
+    assert records.checkpoint(living.directory, durable.step).stat().st_size == CHECKPOINT_BYTES
+    assert durable.facts["pinned"] is True
+    goes_on(living)
+    later = int(terminal.search(r"(?:step )?([\d,]+)(?: of |/)1")[1].replace(",", ""))
+    assert later >= before
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_d_leaves_the_terminal_as_it_was_and_the_engine_training(
+    size: tuple[int, int], living: Engine, open_terminal: OpenTerminal
+) -> None:
+    asked = saves(living)
+    terminal = open_terminal(living.directory.path, size=size)
+    terminal.until_shown("● training")
+    terminal.press("d")
+    assert terminal.wait() == 0
+    terminal.assert_sane()
+    (farewell,) = terminal.farewell
+    assert f"the engine goes on (pid {living.pid})" in farewell
+    assert f"come back with: andrea-tui {living.directory.path}" in farewell
+    assert not (living.directory.path / OWNER_FILE).exists()
+    goes_on(living)
+    assert saves(living) == asked
+
+
+def test_coming_back_shows_the_history(living: Engine, attached: Terminal, open_terminal: OpenTerminal) -> None:
+    attached.press("c")
+    step = living.wait_event("save_durable").step
+    assert step is not None
+    attached.press("d")
+    attached.wait()
+    again = open_terminal(living.directory.path)
+    again.until_shown("● training", f"engine started, session 1, pid {living.pid}")
+    again.search(r"saved step [\d,]+ \(")
+    known = {f"{entry.ema:.3f}" for entry in _entries(living)}
+    assert again.search(r"EMA (\d\.\d{3})")[1] in known | {f"{entry.ema:.3f}" for entry in _entries(living)}
+    shown = int(again.search(r"step ([\d,]+) of ")[1].replace(",", ""))
+    assert step <= shown <= living.step
+
+
+def _entries(engine: Engine) -> list[records.LossEntry]:
+    directory = engine.directory
+    return [e for path in (directory.loss, directory.journal) for e in LossReader(path).read_all() if e.ema is not None]
+
+
+def test_killing_the_console_leaves_the_engine_training(
+    living: Engine, attached: Terminal, open_terminal: OpenTerminal
+) -> None:
+    asked = saves(living)
+    attached.send(SIGKILL)
+    assert attached.wait() == -SIGKILL
+    goes_on(living)
+    assert saves(living) == asked
+    again = open_terminal(living.directory.path)
+    again.until_shown("● training")
+    assert "watching" not in again.text, "a dead console is not in charge"
+
+
+@pytest.mark.parametrize("number", [SIGTERM, SIGHUP, SIGQUIT])
+def test_a_signal_ends_the_console_cleanly(number: Signals, living: Engine, attached: Terminal) -> None:
+    asked = saves(living)
+    attached.send(number)
+    assert attached.wait() == 128 + number
+    attached.assert_sane()
+    assert len(attached.farewell) == 1
+    goes_on(living)
+    assert saves(living) == asked
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ignore_hup": True}, {"controlling": False}], ids=["hang-up", "ignored hang-up", "no hang-up"]
+)
+def test_a_lost_terminal_ends_the_console_and_not_the_engine(
+    options: dict[str, bool], living: Engine, open_terminal: OpenTerminal
+) -> None:
+    """Case C17."""
+    terminal = open_terminal(living.directory.path, **options)
+    terminal.until_shown("● training")
+    terminal.hang_up()
+    terminal.wait(15)
+    goes_on(living)
+
+
+def test_q_twice_does_nothing_and_esc_goes_back(living: Engine, attached: Terminal) -> None:
+    asked = saves(living)
+    attached.press("q")
+    attached.until_shown("Stop this run?", "Enter", "checkpoint after this step")
+    attached.press("q")
+    attached.press("q")
+    goes_on(living)
+    assert "Stop this run?" in attached.text
+    attached.press("\x1b")
+    attached.until(lambda: "Stop this run?" not in attached.text, "the dialog closed")
+    goes_on(living)
+    assert saves(living) == asked
+    attached.press("\x11")  # ctrl+q
+    assert attached.wait() == 0
+    attached.assert_sane()
+    goes_on(living)
+    assert saves(living) == asked
+
+
+def test_a_storm_of_sizes(living: Engine, attached: Terminal) -> None:
+    for columns, rows in [(1, 1), (2, 3), (5, 60), (300, 1), (60, 20), (500, 100), (20, 5), (80, 24)] * 2:
+        attached.resize(columns, rows)
+    attached.until_shown("● training", "? help", "4 arms")
+    lines = attached.lines
+    assert len(lines) == 24
+    panel = [line for line in lines if line.startswith(("┌", "│", "└"))]
+    assert len(panel) > 10
+    assert all(line[-1] in "┐│┘" for line in panel), "the right border is in the last column"
+    goes_on(living)
+
+
+def test_a_suspended_console_does_not_hold_the_engine(living: Engine, attached: Terminal) -> None:
+    attached.send(SIGSTOP)
+    living.wait_step(living.step + 30)
+    attached.send(SIGCONT)
+    step = living.step
+    attached.until(lambda: _shown_step(attached) >= step, "the console caught up")
+
+
+def _shown_step(terminal: Terminal) -> int:
+    found = re.search(r"step ([\d,]+) of ", terminal.text)
+    return int(found[1].replace(",", "")) if found else -1
+
+
+def test_the_second_console_watches_until_it_takes_over(
+    living: Engine, attached: Terminal, open_terminal: OpenTerminal
+) -> None:
+    second = open_terminal(living.directory.path, size=(80, 24))
+    second.until_shown("watching", "t take over")
+    asked = saves(living)
+    second.press("c")
+    second.until_shown(f"another console (pid {attached.pid})")
+    goes_on(living)
+    assert saves(living) == asked
+    second.press("t")
+    second.until(lambda: "watching" not in second.text, "the second is in charge")
+    attached.until_shown("watching")
+    second.press("c")
+    living.wait_for(lambda: saves(living) > asked, "the second one's request")
+
+
+def test_watch_sends_nothing(living: Engine, open_terminal: OpenTerminal) -> None:
+    asked = saves(living)
+    terminal = open_terminal(living.directory.path, "--watch")
+    terminal.until_shown("watching", "● training")
+    terminal.press("c")
+    terminal.until_shown("only watches")
+    terminal.press("q")
+    goes_on(living)
+    assert saves(living) == asked
+    assert not (living.directory.path / OWNER_FILE).exists()
+    terminal.press("d")
+    assert terminal.wait() == 0
+
+
+def test_once_and_json_on_a_running_run(living: Engine) -> None:
+    before = living.step
+    text = console(living.directory.path, "--once")
+    assert (text.returncode, text.stderr) == (0, "")
+    assert "state       training" in text.stdout
+    found = console(living.directory.path, "--json")
+    facts = json.loads(found.stdout)
+    assert (found.returncode, facts["alive"], facts["pid"]) == (0, True, living.pid)
+    assert before <= facts["step"] <= living.step
+    assert facts["entries"] >= before
+    assert facts["time"] <= time.time()
+
+
+def test_nothing_of_the_engine_hangs_on_a_terminal(living: Engine) -> None:
+    """Its own session, no terminal, output to the log."""
+    assert os.getsid(living.pid) == living.pid
+    stat = (f"/proc/{living.pid}/stat",)
+    with open(stat[0]) as file:
+        fields = file.read().rpartition(")")[2].split()
+    assert fields[4] == "0", "no controlling terminal"
+    targets = {os.readlink(f"/proc/{living.pid}/fd/{number}") for number in (0, 1, 2)}
+    assert targets == {"/dev/null", str(living.directory.log)}
