@@ -13,6 +13,7 @@ from andrea_engine import __version__
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
+from andrea_engine.run.plain import clean
 
 COMMANDS = (
     "init",
@@ -57,7 +58,7 @@ def run(arguments: Sequence[str], latch: SignalLatch) -> int:
     try:
         return int(options.module.run(options, latch))
     except RunError as error:
-        print(f"andrea-engine: {error}", file=sys.stderr)
+        print(f"andrea-engine: {clean(str(error))}", file=sys.stderr)
         return int(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output left: nothing more to say, and nobody to say it to

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
             return _print_once(directory, as_json=options.json)
         return _open(directory, options)
     except RunError as error:
-        print(f"andrea-tui: {error}", file=sys.stderr)
+        print(f"andrea-tui: {clean(str(error))}", file=sys.stderr)
         return int(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()

@@ -119,7 +119,7 @@ class Trainer:
             self.context.reporter.enter("compiling", note="PyTorch builds the training step; the first one is slow")
         result = self.training_step.run(batch, step, lr)
         if preparing:
-            self.context.reporter.enter("training", note="")
+            self.context.reporter.enter("training", note=self.pivot.note)
         loss, grad_norm = result.loss, result.grad_norm
         seconds = time.perf_counter() - started
         finite = math.isfinite(loss) and math.isfinite(grad_norm)

@@ -191,14 +191,14 @@ class Terminal:
         return [line.strip() for line in plain.splitlines() if line.strip()]
 
 
-def console(*arguments: object, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+def console(*arguments: object, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
     """`andrea-tui ARGUMENTS` without a terminal."""
     return subprocess.run(
         [sys.executable, "-m", "andrea_tui", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        text=True,
-        timeout=timeout,
+        encoding=encoding,
+        timeout=PATIENCE,
         check=False,
         env={**os.environ, **ENVIRONMENT},
     )

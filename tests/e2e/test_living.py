@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from signal import SIGCONT, SIGHUP, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, Signals
 
 import pytest
@@ -93,8 +94,12 @@ def test_coming_back_shows_the_history(living: Engine, attached: Terminal, open_
     attached.press("d")
     attached.wait()
     again = open_terminal(living.directory.path)
-    again.until_shown("● training", f"engine started, session 1, pid {living.pid}")
-    again.search(r"saved step [\d,]+ \(")
+    again.until_shown("● training")
+    again.press("5")
+    again.until_shown(
+        f"engine started, session 1, pid {living.pid}", f"saved step {step:,} (", "asked for by you, pinned"
+    )
+    again.press("5")
     known = {f"{entry.ema:.3f}" for entry in _entries(living)}
     assert again.search(r"EMA (\d\.\d{3})")[1] in known | {f"{entry.ema:.3f}" for entry in _entries(living)}
     shown = int(again.search(r"step ([\d,]+) of ")[1].replace(",", ""))
@@ -140,7 +145,7 @@ def test_a_lost_terminal_ends_the_console_and_not_the_engine(
     terminal = open_terminal(living.directory.path, **options)
     terminal.until_shown("● training")
     terminal.hang_up()
-    terminal.wait(15)
+    assert terminal.wait(20) == 128 + SIGHUP
     goes_on(living)
 
 
@@ -206,7 +211,7 @@ def test_the_second_console_watches_until_it_takes_over(
 
 
 def test_watch_sends_nothing(living: Engine, open_terminal: OpenTerminal) -> None:
-    asked = saves(living)
+    asked, owner = saves(living), _owner(living)
     terminal = open_terminal(living.directory.path, "--watch")
     terminal.until_shown("watching", "● training")
     terminal.press("c")
@@ -214,9 +219,14 @@ def test_watch_sends_nothing(living: Engine, open_terminal: OpenTerminal) -> Non
     terminal.press("q")
     goes_on(living)
     assert saves(living) == asked
-    assert not (living.directory.path / OWNER_FILE).exists()
     terminal.press("d")
     assert terminal.wait() == 0
+    assert _owner(living) == owner
+
+
+def _owner(engine: Engine) -> bytes | None:
+    path = engine.directory.path / OWNER_FILE
+    return path.read_bytes() if path.exists() else None
 
 
 def test_once_and_json_on_a_running_run(living: Engine) -> None:
@@ -235,9 +245,7 @@ def test_once_and_json_on_a_running_run(living: Engine) -> None:
 def test_nothing_of_the_engine_hangs_on_a_terminal(living: Engine) -> None:
     """Its own session, no terminal, output to the log."""
     assert os.getsid(living.pid) == living.pid
-    stat = (f"/proc/{living.pid}/stat",)
-    with open(stat[0]) as file:
-        fields = file.read().rpartition(")")[2].split()
+    fields = Path(f"/proc/{living.pid}/stat").read_text().rpartition(")")[2].split()
     assert fields[4] == "0", "no controlling terminal"
     targets = {os.readlink(f"/proc/{living.pid}/fd/{number}") for number in (0, 1, 2)}
     assert targets == {"/dev/null", str(living.directory.log)}
