@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import locale
 import os
 import sys
@@ -40,6 +42,8 @@ def run(arguments: Sequence[str]) -> int:
         options = build_parser().parse_args(arguments)
     except SystemExit as leaving:
         return int(leaving.code or 0)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a sample may hold what the locale cannot print
     directory = RunDirectory(options.run)
     try:
         _check(directory)
@@ -69,8 +73,13 @@ def _print_once(directory: RunDirectory, *, as_json: bool) -> int:
     from andrea_engine.run.summary_text import render
 
     summary = summarise(directory)
-    print(msgspec.json.format(msgspec.json.encode(summary), indent=1).decode() if as_json else render(summary))
+    print(_ascii_json(msgspec.to_builtins(summary)) if as_json else render(summary))
     return int(ExitCode.OK)
+
+
+def _ascii_json(value: object) -> str:
+    """JSON that any encoding can print and no terminal obeys: everything but printable ASCII is escaped."""
+    return json.dumps(value, indent=1, allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def _open(directory: RunDirectory, options: argparse.Namespace) -> int:

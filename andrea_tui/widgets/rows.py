@@ -23,9 +23,12 @@ from andrea_tui.themes import DARK, style_of
 
 NEWLINE = "\u240a"  # visible, like the other control characters
 
-# Terminals do not agree on what joiners and selectors do to a width; without them each character has its own.
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2028\u2029\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]")
-
+# Terminals do not agree on what joiners, selectors and skin tones do to a width, nor on the width of flags. Without the
+# former, and with letters for the latter, each character has a width of its own.
+_INVISIBLE = re.compile(
+    "[\u00ad\u200b-\u200d\u2028\u2029\u2060-\u2064\ufe00-\ufe0f\ufeff\U0001f3fb-\U0001f3ff\U000e0000-\U000e01ef]"
+)
+_FLAG_LETTERS = {0x1F1E6 + i: chr(ord("A") + i) for i in range(26)}
 LONGEST = 1000  # characters of a run that are looked at: more never fit into a row, and measuring them takes time
 
 Run = tuple[str, str]
@@ -34,7 +37,7 @@ Row = list[Run]
 
 def visible(text: str) -> str:
     """Text that a terminal shows, never obeys, and is as wide as we measure."""
-    return _INVISIBLE.sub("", clean(text))
+    return clean(text) if text.isascii() else _INVISIBLE.sub("", clean(text)).translate(_FLAG_LETTERS)
 
 
 def fit(row: Iterable[Run], width: int) -> Row:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import OpenTerminal
-from tests.e2e.terminal import console
+from tests.e2e.terminal import Terminal, console
 from tests.screens.situations import situation
 from tests.widgets.stores import HOSTILE
 
@@ -45,23 +45,31 @@ def test_no_byte_of_a_hostile_run_reaches_the_terminal(
         terminal.until_shown(f" {name}")
         if "4 arms" not in terminal.text:
             terminal.press("\x1b")
-        terminal.until_shown("4 arms", "[/INST]")
-        for line in terminal.lines:
-            if line.startswith(("┌", "│", "└")):
-                assert line[-1] in "┐│┘", "the right border is in the last column"
-        for key in ("5", "5", "3", "3", "4", "4"):
+        terminal.until_shown("4 arms")
+        terminal.press("3")
+        terminal.until(lambda: terminal.text.count("┌─ ") == 1, "the sample is alone")
+        terminal.until_shown("[/INST] [/] [/ [bold]x [red on :boom: [@click=app.quit]x[/]")
+        _assert_frames(terminal)
+        for key in ("5", "5", "4", "4"):
             terminal.press(key)
-        terminal.press("q")
-        terminal.until_shown("nothing to stop")
-        terminal.press("\x1b")
-        terminal.press("?")
-        terminal.until_shown("Esc closes")
-        terminal.press("\x1b")
+        terminal.until_shown("4 arms", "3 sample")
+        _assert_frames(terminal)
+        for key, title in (("q", "nothing to stop"), ("?", "Esc closes")):
+            terminal.press(key)
+            terminal.until_shown(title)
+            terminal.press("\x1b")
+            terminal.until(lambda: title not in terminal.text, "it closed")  # noqa: B023
         terminal.press("d")
         assert terminal.wait() == 0
         terminal.assert_sane()
-        (farewell,) = terminal.farewell
+        assert len(terminal.farewell) == 1
         assert [payload for payload in PAYLOADS if payload in terminal.raw] == []
+
+
+def _assert_frames(terminal: Terminal) -> None:
+    frames = [line for line in terminal.lines if line.startswith(("┌", "│", "└"))]
+    assert frames
+    assert [line for line in frames if line[-1] not in "┐│┘"] == [], "every right border is in the last column"
 
 
 @pytest.mark.parametrize("option", ["--once", "--json"])

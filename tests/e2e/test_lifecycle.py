@@ -18,6 +18,7 @@ from tests.conftest import TrainedRun
 from tests.e2e.conftest import OpenTerminal
 from tests.e2e.terminal import Terminal, console, engine, engines_of
 from tests.support import records
+from tests.support.engines import wait_until
 from tests.support.tiny import RARELY, make_run
 
 FIRST_LOSS = r"EMA \d+\.\d+"
@@ -45,7 +46,7 @@ def test_from_the_start_to_the_stop(size: tuple[int, int], tmp_path: Path, open_
     (asked,) = records.events(directory, "save_durable", reason="operator")
     assert asked.step in records.checkpoints(directory)
     farewell = stop(terminal)
-    assert engines_of(directory.path) == []
+    wait_until(lambda: not engines_of(directory.path), "the engine's end")
     last = records.checkpoints(directory)[-1]
     assert last > (asked.step or 0)
     assert f"stopped, saved at step {last:,}" in farewell or f"step {last:,}" in farewell

@@ -85,9 +85,7 @@ def test_greedy_follows_the_full_forward(gpt: GPT) -> None:
     ids = [5, 9, 2]
     for _ in range(12):
         ids.append(int(gpt.logits(torch.tensor([ids]))[0, -1].argmax()))
-    assert generate(gpt, [5, 9, 2], 12, SamplerConfig(temperature=0)) == Generated(
-        tuple(ids[3:]), finished=True
-    )
+    assert generate(gpt, [5, 9, 2], 12, SamplerConfig(temperature=0)) == Generated(tuple(ids[3:]), finished=True)
 
 
 def test_draws_follow_the_full_forward(gpt: GPT) -> None:
@@ -112,9 +110,7 @@ def test_a_stop_that_never_comes_leaves_the_sample_whole(gpt: GPT) -> None:
     assert len(seen) == 20
 
 
-@pytest.mark.parametrize(
-    ("prompt", "wanted", "made"), [(1, 100, 23), (20, 100, 4), (23, 5, 1), (24, 5, 0), (1, 0, 0)]
-)
+@pytest.mark.parametrize(("prompt", "wanted", "made"), [(1, 100, 23), (20, 100, 4), (23, 5, 1), (24, 5, 0), (1, 0, 0)])
 def test_prompt_and_text_never_exceed_the_context(gpt: GPT, prompt: int, wanted: int, made: int) -> None:
     got = generate(gpt, [1] * prompt, wanted, SamplerConfig())
     assert len(got.ids) == made

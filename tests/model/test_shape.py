@@ -55,9 +55,7 @@ def test_parameters_are_listed_in_file_order() -> None:
     context=st.integers(1, 300),
     vocab=st.integers(1, 3000),
 )
-def test_count_follows_the_closed_formula(
-    width: int, heads: int, layers: int, context: int, vocab: int
-) -> None:
+def test_count_follows_the_closed_formula(width: int, heads: int, layers: int, context: int, vocab: int) -> None:
     d = width * heads
     shape = ModelShape(d_model=d, layers=layers, heads=heads, context=context, vocab=vocab)
     assert shape.n_params == 12 * layers * d * d + (2 * vocab + context) * d

@@ -83,7 +83,8 @@ class PivotFollow(ModalScreen[None]):
                 self._problem = ""
             except RunError as error:
                 self._problem = str(error)
-        self.query_one(_Stages).update_from(self._store)
+        for stages in self.query(_Stages):  # none any more while the screen is being taken away
+            stages.update_from(self._store)
 
     def rows(self, height: int) -> list[Row]:
         """Stages with their signs, then the receipt."""

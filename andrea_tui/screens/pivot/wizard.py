@@ -98,7 +98,8 @@ class PivotWizard(Screen[PivotIntent | None]):
     def redraw(self) -> None:
         if self.page == 3 and not self._problem:
             self._make_plan()
-        self.query_one(_Page).update_from(self._store)
+        for page in self.query(_Page):  # none any more while the screen is being taken away
+            page.update_from(self._store)
 
     def page_rows(self, store: Store, height: int) -> list[Row]:
         """All rows of the page that is open, fitted to `height`."""
