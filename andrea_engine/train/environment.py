@@ -129,6 +129,8 @@ def choose_environment(config: RunConfig, *, deterministic: bool = False) -> Env
         cuda_graphs=_cuda_graphs(config, device, device_name, precision),
         deterministic=deterministic,
     )
+    if device.index:
+        torch.cuda.set_device(device)  # events and streams are made on the current device
     if is_cuda:
         torch.set_float32_matmul_precision("highest" if deterministic else "high")  # high: TF32
     return environment

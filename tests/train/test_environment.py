@@ -96,6 +96,16 @@ def test_a_gpu_gets_bf16_the_compiler_and_tf32(gpu: dict[str, object]) -> None:
     assert "up to rounding" in found.inexact
 
 
+def test_a_second_gpu_becomes_the_current_one(gpu: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    current: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    assert choose_environment(parse_config('[device]\nname = "cuda:1"\n', "test")).device == "cuda:1"
+    assert current == [torch.device("cuda:1")]
+    with pytest.raises(ConfigError, match="cuda:2, but there are only 2"):
+        choose_environment(parse_config('[device]\nname = "cuda:2"\n', "test"))
+
+
 def test_an_old_gpu_stays_with_float32(gpu: dict[str, object]) -> None:
     gpu |= {"name": "Tesla T4", "capability": (7, 5)}
     assert choose_environment(on_gpu()).precision == "fp32"
