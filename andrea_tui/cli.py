@@ -119,4 +119,4 @@ def farewell(directory: RunDirectory, state: ExitState) -> str:
     if not s.alive and f"{s.step:,}" not in s.sentence:
         going += f", step {s.step:,}"
     back = f"come back with: andrea-tui {directory.path}"
-    return clean(f"{directory.path}: {going}; {save}{file}; {back}")
+    return clean(f"{directory.path}: {going}; {save}{file}; {back}".replace("\n", " "))

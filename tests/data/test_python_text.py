@@ -15,7 +15,14 @@ import pytest
 
 from andrea_engine.data.sources import SourceUnavailable, make_source
 from andrea_engine.data.sources.definitions import describe, dictionary, first_sentence
-from andrea_engine.data.sources.python_text import ARMS, Docstring, Installation, PythonText, find_docstrings
+from andrea_engine.data.sources.python_text import (
+    ARMS,
+    Docstring,
+    Installation,
+    PythonText,
+    find_docstrings,
+    without_drawn_lines,
+)
 
 MODULE = '''
 import os
@@ -186,3 +193,17 @@ def test_sources_and_tokenizer_do_without_torch_and_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Title\n========\nword", "Title\n===\nword"),
+        ("# ------ #", "# --- #"),
+        ("#####", "#####"),  # five in a row may mean something
+        ("        indented", "        indented"),
+        ("aaaaaaaaaa ______________", "aaaaaaaaaa ______________"),
+    ],
+)
+def test_drawn_lines_are_cut_short_and_nothing_else(text: str, expected: str) -> None:
+    assert without_drawn_lines(text) == expected

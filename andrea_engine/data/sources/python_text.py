@@ -182,6 +182,16 @@ ARMS: Mapping[str, Callable[[Installation], Iterator[str]]] = {
 }
 
 
+# Lines of one sign are drawn, not written: a young model that starts such a line cannot find its end, and the gate is
+# right to call that sample a loop.
+_DRAWN = re.compile(r"([^\w\s])\1{5,}")
+
+
+def without_drawn_lines(text: str) -> str:
+    """`text` with every run of more than five equal signs (`######`, `------`) cut to three."""
+    return _DRAWN.sub(r"\1\1\1", text)
+
+
 KEYS = ("arm", "max_bytes")
 DEFAULT_BYTES = 2_000_000
 _DEFAULT_BYTES = {"dictionary": 400_000}  # entries are much alike; more of them would teach the pattern only
@@ -199,7 +209,7 @@ class PythonText(CappedSource):
             self.max_bytes = _DEFAULT_BYTES.get(self.arm, DEFAULT_BYTES)
 
     def _texts(self) -> Iterator[str]:
-        return ARMS[self.arm](self.installation)
+        return map(without_drawn_lines, ARMS[self.arm](self.installation))
 
     def _nothing(self) -> str:
         return f"this Python installation ({self.installation.stdlib}) carries no text for '{self.arm}'"
