@@ -66,6 +66,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float | None
     steps_per_minute: float | None
     tokens_per_second: float | None
+    mfu: float | None
     eta_seconds: float | None
     power_w: float | None
     energy_kwh: float | None
@@ -141,6 +142,7 @@ def summarise(directory: RunDirectory) -> Summary:
         step_seconds=typical,
         steps_per_minute=60.0 / typical if typical else None,
         tokens_per_second=beat.tokens_per_second if beat and state.alive else None,
+        mfu=beat.mfu if beat and state.alive else None,
         eta_seconds=beat.eta_seconds if beat and state.alive else None,
         power_w=last.power_w if last else None,
         energy_kwh=_energy(entries),

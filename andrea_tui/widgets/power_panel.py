@@ -112,8 +112,15 @@ class PowerPanel(Panel):
 def _rate_row(store: Store, width: int, ascii_only: bool) -> Row:
     beat = store.heartbeat if store.condition.alive else None
     rate = human_count(beat.tokens_per_second if beat else None, 8)
-    line = sparkline(list(store.rates), max(0, min(24, width - 18)), "ascii" if ascii_only else "braille")
-    return [("tok/s ", "dim"), (line, "band"), (rate, "")]
+    line = sparkline(
+        list(store.rates),
+        max(0, min(24, width - (28 if beat is not None and beat.mfu is not None else 18))),
+        "ascii" if ascii_only else "braille",
+    )
+    row: Row = [("tok/s ", "dim"), (line, "band"), (rate, "")]
+    if beat is not None and beat.mfu is not None:
+        row.append((f"  MFU {percent(beat.mfu)}", "dim"))
+    return row
 
 
 def _gpu_row(gpu: Gpu) -> Row:
