@@ -21,7 +21,7 @@ from andrea_engine.data.sources.python_text import (
     Installation,
     PythonText,
     find_docstrings,
-    without_drawn_lines,
+    written,
 )
 
 MODULE = '''
@@ -203,7 +203,10 @@ def test_sources_and_tokenizer_do_without_torch_and_numpy() -> None:
         ("#####", "#####"),  # five in a row may mean something
         ("        indented", "        indented"),
         ("aaaaaaaaaa ______________", "aaaaaaaaaa ______________"),
+        ("Text.\n\n>>> f(1)\n'1'\n    >>> g\n... x\n2\n\nMore text.", "Text.\n\n\nMore text."),
+        ("Table:\n+---+\n| a |\n+===+\nend", "Table:\nend"),
+        ("a > b\n> define x\n< x is y", "a > b\n> define x\n< x is y"),
     ],
 )
-def test_drawn_lines_are_cut_short_and_nothing_else(text: str, expected: str) -> None:
-    assert without_drawn_lines(text) == expected
+def test_what_is_drawn_or_recorded_goes_and_what_is_written_stays(text: str, expected: str) -> None:
+    assert written(text) == expected

@@ -182,14 +182,22 @@ ARMS: Mapping[str, Callable[[Installation], Iterator[str]]] = {
 }
 
 
-# Lines of one sign are drawn, not written: a young model that starts such a line cannot find its end, and the gate is
-# right to call that sample a loop.
+# Tables, rules and interpreter sessions are drawn or recorded, not written: a young model that starts one cannot find
+# its end, and the gate is right to call that sample a loop.
 _DRAWN = re.compile(r"([^\w\s])\1{5,}")
+_TABLE_ROW = re.compile(r"\s*(\||\+[-=+])")
+_SESSION = re.compile(r"\s*>>>")
 
 
-def without_drawn_lines(text: str) -> str:
-    """`text` with every run of more than five equal signs (`######`, `------`) cut to three."""
-    return _DRAWN.sub(r"\1\1\1", text)
+def written(text: str) -> str:
+    """`text` without table rows and interpreter sessions, and with every run of equal signs (`######`) cut to three."""
+    lines = []
+    in_session = False
+    for line in text.split("\n"):
+        in_session = bool(_SESSION.match(line)) or (in_session and not line.isspace() and line != "")
+        if not in_session and not _TABLE_ROW.match(line):
+            lines.append(line)
+    return _DRAWN.sub(r"\1\1\1", "\n".join(lines))
 
 
 KEYS = ("arm", "max_bytes")
@@ -209,7 +217,7 @@ class PythonText(CappedSource):
             self.max_bytes = _DEFAULT_BYTES.get(self.arm, DEFAULT_BYTES)
 
     def _texts(self) -> Iterator[str]:
-        return map(without_drawn_lines, ARMS[self.arm](self.installation))
+        return map(written, ARMS[self.arm](self.installation))
 
     def _nothing(self) -> str:
         return f"this Python installation ({self.installation.stdlib}) carries no text for '{self.arm}'"
