@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import locale
 import os
 import sys
@@ -48,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _check(directory)
         if options.once or options.json:
-            return _print_once(directory, as_json=options.json)
+            return _print_once(directory, json=options.json)
         return _open(directory, options)
     except RunError as error:
         print(f"andrea-tui: {clean(str(error))}", file=sys.stderr)
@@ -66,20 +65,12 @@ def _check(directory: RunDirectory) -> None:
         raise ConfigError(f"{path} is not empty and holds no run; name a run directory, or one that does not exist yet")
 
 
-def _print_once(directory: RunDirectory, *, as_json: bool) -> int:
-    import msgspec
-
+def _print_once(directory: RunDirectory, *, json: bool) -> int:
     from andrea_engine.run.summary import summarise
-    from andrea_engine.run.summary_text import render
+    from andrea_engine.run.summary_text import as_json, render
 
-    summary = summarise(directory)
-    print(_ascii_json(msgspec.to_builtins(summary)) if as_json else render(summary))
+    print((as_json if json else render)(summarise(directory)))
     return int(ExitCode.OK)
-
-
-def _ascii_json(value: object) -> str:
-    """JSON that any encoding can print and no terminal obeys: everything but printable ASCII is escaped."""
-    return json.dumps(value, indent=1, allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def _open(directory: RunDirectory, options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import msgspec
 from andrea_engine.run.checkpoint import list_checkpoints
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.io import atomic_write, read_optional
+from andrea_engine.run.io import atomic_write, open_regular, read_optional
 from andrea_engine.run.launch import request, spawn_engine
 from andrea_engine.run.process import boot_id, is_alive, start_time
 
@@ -105,7 +105,20 @@ class Control:
             return ""
         self.child = None
         if code >= 0:
-            return f"the engine ended with exit code {code}"
+            word = last_line(self.directory) if code else ""
+            return f"the engine ended with exit code {code}{': ' if word else ''}{word}"
         name = signal.Signals(-code).name
         hint = " (out of memory?)" if -code == signal.SIGKILL else ""
         return f"the engine was killed from outside by {name}{hint}"
+
+
+def last_line(directory: RunDirectory) -> str:
+    """The engine's last word in its log, cut to a readable length; '' when there is none."""
+    try:
+        descriptor = open_regular(directory.log)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as log:
+        log.seek(max(0, os.fstat(log.fileno()).st_size - 4096))
+        lines = log.read().decode("utf-8", "replace").split("\n")
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-import msgspec
-
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.errors import ConfigError, ExitCode
 
@@ -21,12 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     from andrea_engine.run.summary import summarise
-    from andrea_engine.run.summary_text import render
+    from andrea_engine.run.summary_text import as_json, render
 
     if not options.run.path.is_dir():
         raise ConfigError(
             f"{options.run.path} does not exist; create a run with: andrea-engine init {options.run.path}"
         )
-    summary = summarise(options.run)
-    print(msgspec.json.format(msgspec.json.encode(summary), indent=1).decode() if options.json else render(summary))
+    print((as_json if options.json else render)(summarise(options.run)))
     return ExitCode.OK

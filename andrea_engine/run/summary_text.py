@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
+
+import msgspec
 
 from andrea_engine.run.plain import clean, duration, size
 from andrea_engine.run.summary import Summary
@@ -100,3 +103,8 @@ def _number(value: float | None) -> str:
 
 def _small(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.2e}"
+
+
+def as_json(s: Summary) -> str:
+    """JSON that any encoding can print and no terminal obeys: everything but printable ASCII is escaped."""
+    return json.dumps(msgspec.to_builtins(s), indent=1, allow_nan=False).replace("\x7f", "\\u007f")

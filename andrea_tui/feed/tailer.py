@@ -49,18 +49,21 @@ class DirectoryReader:
         """One look. Never raises for content or for missing files."""
         if not self._record.end and not self._record.path.exists():
             self._record.path = self.directory.loss_record()
-        batches = self._new_entries()
+        # State before content: an engine that has ended has written all it had to say. And what is handed out once
+        # only comes last: a look that fails on the way loses nothing.
         status = engine_status(self.directory)
+        now = condition(self.directory, status)
         free, newest, count = self._slow_facts()
+        samples, snapshot, config = self._samples(), self._snapshot(), self._config()
         return Update(
             time=time.time(),
-            condition=condition(self.directory, status),
+            condition=now,
             heartbeat=status.heartbeat,
-            batches=tuple(batches),
+            batches=tuple(self._new_entries()),
             events=tuple(self._new_events()),
-            samples=self._samples(),
-            snapshot=self._snapshot(),
-            config=self._config(),
+            samples=samples,
+            snapshot=snapshot,
+            config=config,
             disk_free=free,
             newest_checkpoint=newest,
             checkpoints=count,
@@ -241,4 +244,5 @@ class Tailer:
             return self._last
         except Exception as error:  # whatever it is: a dead thread would show an old picture for ever
             text = f"the run directory cannot be read ({type(error).__name__}: {error}); trying again"
-            return Update(time.time(), self._last.condition, self._last.heartbeat, problems=(text,))
+            self._last = Update(time.time(), self._last.condition, self._last.heartbeat, problems=(text,))
+            return self._last

@@ -49,6 +49,7 @@ class DashboardScreen(Screen[None]):
         self.actions = actions
         self._drawn_version = -1
         self._drawn_second = 0
+        self._ended = ""
         self._last_command: dict[str, float] = {}
 
     def compose(self) -> ComposeResult:
@@ -98,9 +99,11 @@ class DashboardScreen(Screen[None]):
         if reason != self.actions.read_only:
             self.actions.read_only = reason
             self._drawn_version = -1
-        ended = self.control.ended()
-        if ended and not self.store.condition.alive and self.store.condition.word not in ("stopped", "finished"):
-            self.notify(ended, severity="warning", markup=False)
+        self._ended = self._ended or self.control.ended()  # known before the feed has noticed
+        if self._ended and not self.store.condition.alive:
+            if self.store.condition.word not in ("stopped", "finished"):
+                self.notify(self._ended, severity="warning", markup=False)
+            self._ended = ""
 
     # -- commands -----------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    def until(self, condition: Callable[[], T], what: str) -> T:
+    def until(self, condition: Callable[[], T | None], what: str) -> T:
         """The first true value of `condition`. Fails with the screen, and at once when the console has ended."""
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -167,12 +167,14 @@ class Terminal:
     # -- after the end ------------------------------------------------------------------------------------------
 
     def assert_sane(self) -> None:
-        """The terminal is as it was: settings, main screen, cursor, no mouse reports, no bracketed paste."""
+        """As it was before: settings, main screen, cursor, line wrap, keyboard; no mouse, no bracketed paste."""
         assert termios.tcgetattr(self._slave) == self.settings_before
         modes = self.modes
         assert 1049 in modes, "the console had been on the alternate screen"
         assert [mode for mode in MOUSE_AND_SCREEN if modes.get(mode)] == []
         assert modes.get(25, True), "the cursor is visible"
+        assert modes.get(7, True), "lines wrap"
+        assert len(re.findall(rb"\x1b\[>\d+u", bytes(self.raw))) == self.raw.count(b"\x1b[<u"), "keyboard protocol"
 
     @property
     def modes(self) -> dict[int, bool]:

@@ -12,6 +12,7 @@ from signal import SIGCONT, SIGHUP, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, Signals
 
 import pytest
 
+from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.loss_reader import LossReader
 from andrea_tui.control import OWNER_FILE
 from tests.e2e.conftest import OpenTerminal
@@ -102,11 +103,11 @@ def test_coming_back_shows_the_history(living: Engine, attached: Terminal, open_
     again.press("5")
     known = {f"{entry.ema:.3f}" for entry in _entries(living)}
     assert again.search(r"EMA (\d\.\d{3})")[1] in known | {f"{entry.ema:.3f}" for entry in _entries(living)}
-    shown = int(again.search(r"step ([\d,]+) of ")[1].replace(",", ""))
+    shown = int(again.search(r"(?:step )?([\d,]+)(?: of |/)1")[1].replace(",", ""))
     assert step <= shown <= living.step
 
 
-def _entries(engine: Engine) -> list[records.LossEntry]:
+def _entries(engine: Engine) -> list[LossEntry]:
     directory = engine.directory
     return [e for path in (directory.loss, directory.journal) for e in LossReader(path).read_all() if e.ema is not None]
 
@@ -189,7 +190,7 @@ def test_a_suspended_console_does_not_hold_the_engine(living: Engine, attached: 
 
 
 def _shown_step(terminal: Terminal) -> int:
-    found = re.search(r"step ([\d,]+) of ", terminal.text)
+    found = re.search(r"(?:step )?([\d,]+)(?: of |/)1", terminal.text)
     return int(found[1].replace(",", "")) if found else -1
 
 
@@ -215,7 +216,7 @@ def test_watch_sends_nothing(living: Engine, open_terminal: OpenTerminal) -> Non
     terminal = open_terminal(living.directory.path, "--watch")
     terminal.until_shown("watching", "● training")
     terminal.press("c")
-    terminal.until_shown("only watches")
+    terminal.until_shown("(--watch)")
     terminal.press("q")
     goes_on(living)
     assert saves(living) == asked

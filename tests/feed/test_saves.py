@@ -13,8 +13,8 @@ from andrea_engine.run.heartbeat import Heartbeat, Saving
 from andrea_tui.feed.saves import SaveFollower, saved_text
 
 
-def event(kind: str, step: int = 112_700, *, at: float | None = None, **facts: object) -> Event:
-    return Event(time.time() if at is None else at, kind, 1, {"step": step, **facts})
+def event(kind: str, step: int = 112_700, **facts: object) -> Event:
+    return Event(time.time(), kind, 1, {"step": step, **facts})
 
 
 def beat(step: int, *, at: float | None = None, saving: Saving | None = None) -> Heartbeat:
@@ -33,7 +33,8 @@ def beat(step: int, *, at: float | None = None, saving: Saving | None = None) ->
 
 
 def durable(**facts: object) -> Event:
-    return event("save_durable", bytes=1_184_385_032, seconds=1.4, **({"reason": "operator"} | facts))
+    known: dict[str, object] = {"step": 112_700, "bytes": 1_184_385_032, "seconds": 1.4, "reason": "operator"}
+    return Event(time.time(), "save_durable", 1, known | facts)
 
 
 def test_the_whole_trail_of_a_request() -> None:
@@ -99,7 +100,7 @@ def test_a_save_of_the_cadence_or_of_the_past_is_no_answer() -> None:
     saves = SaveFollower()
     saves.ask(99)
     saves.take(durable(step=100, reason="cadence"))
-    saves.take(event("save_durable", 90, at=time.time() - 60, reason="operator"))
+    saves.take(Event(time.time() - 60, "save_durable", 1, {"step": 90, "reason": "operator"}))
     assert saves.pending
     saves.take(durable(step=101))
     assert not saves.pending
@@ -141,7 +142,7 @@ def test_a_new_process_has_not_begun_to_write() -> None:
     ],
 )
 def test_words_for_what_is_known(facts: dict[str, object], text: str) -> None:
-    assert saved_text(event("save_durable", **facts)) == text
+    assert saved_text(Event(1.0, "save_durable", 1, {"step": 112_700} | facts)) == text
 
 
 KINDS = st.sampled_from(["save_asked", "save_seen", "save_writing", "save_durable", "save_failed", "start", "notice"])

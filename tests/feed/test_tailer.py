@@ -6,12 +6,14 @@ import json
 import os
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from andrea_engine.run.condition import Condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_tui.feed.store import Store
@@ -327,10 +329,29 @@ class Receiver:
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("andrea_tui.feed.tailer.INTERVAL", 0.0)
+    monkeypatch.setattr("andrea_tui.feed.tailer.IDLE_INTERVAL", 0.0)
+
+
+def _looks(monkeypatch: pytest.MonkeyPatch, *answers: Update | Exception) -> None:
+    """What the reader finds, look by look; the last one for ever."""
+    waiting = list(answers)
+
+    def poll(reader: DirectoryReader) -> Update:
+        answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(DirectoryReader, "poll", poll)
+
+
+RUNNING = Update(1.0, Condition("training", alive=True, sentence=""), None)
+STOPPED = Update(1.0, Condition("stopped", alive=False, sentence=""), None)
 
 
 @pytest.mark.usefixtures("no_pause")
-def test_the_thread_waits_for_a_receiver_that_falls_behind(tmp_path: Path) -> None:
+def test_the_thread_waits_for_a_receiver_that_falls_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _looks(monkeypatch, RUNNING)
     receiver = Receiver()
     tailer = Tailer(RunDirectory(tmp_path), receiver.deliver)
     tailer.start()
@@ -344,26 +365,48 @@ def test_the_thread_waits_for_a_receiver_that_falls_behind(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("no_pause")
-def test_a_look_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[Update | Exception] = [DirectoryReader(RunDirectory(tmp_path)).poll(), OSError("the disk is gone")]
-
-    def poll(reader: DirectoryReader) -> Update:
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        answers.append(answer) if isinstance(answer, Update) else None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(DirectoryReader, "poll", poll)
+def test_without_an_engine_only_news_is_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = replace(STOPPED, condition=Condition("halted", alive=False, sentence=""))
+    _looks(monkeypatch, STOPPED, STOPPED, STOPPED, replace(STOPPED, disk_free=5, checkpoints=3), STOPPED, ended)
     receiver = Receiver()
     tailer = Tailer(RunDirectory(tmp_path), receiver.deliver)
     tailer.start()
     receiver.wait_for(3)
     tailer.stop()
-    assert not receiver.got[0].problems
+    assert [(update.condition.word, update.checkpoints) for update in receiver.got] == [
+        ("stopped", None),
+        ("stopped", 3),
+        ("halted", None),
+    ]
+
+
+@pytest.mark.usefixtures("no_pause")
+def test_a_look_that_fails_is_told_until_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = OSError("the disk is gone")
+    _looks(monkeypatch, STOPPED, gone, gone, gone, STOPPED)
+    receiver = Receiver()
+    tailer = Tailer(RunDirectory(tmp_path), receiver.deliver)
+    tailer.start()
+    receiver.wait_for(3)
+    tailer.stop()
+    assert [len(update.problems) for update in receiver.got] == [0, 1, 0]
     assert "the disk is gone" in receiver.got[1].problems[0]
-    assert receiver.got[1].condition == receiver.got[0].condition
-    assert not receiver.got[2].problems
+    assert receiver.got[1].condition == STOPPED.condition
+
+
+def test_a_look_that_fails_half_way_loses_nothing(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    console.directory.loss.write_bytes(_array(entry(1), entry(2)))
+    console.directory.events.write_text('{"time": 1, "kind": "notice", "session": 1, "text": "a"}\n')
+
+    def fail(*arguments: object) -> None:
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr("andrea_tui.feed.tailer.list_checkpoints", fail)
+    with pytest.raises(PermissionError):
+        console.poll()
+    monkeypatch.undo()
+    console.assert_up_to_date()
+    assert [event.text("text") for event in console.store.events] == ["a"]
 
 
 @pytest.mark.usefixtures("no_sync")

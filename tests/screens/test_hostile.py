@@ -69,14 +69,14 @@ async def test_strange_numbers_in_every_field(tmp_path: Path, acts: Acts) -> Non
         directory.loss.write_text("[\n" + ",\n".join(json.dumps(e) for e in entries) + "\n]\n")
         directory.state.write_text(json.dumps({"arms": {"x": {"share": huge, "pulls": huge, "weight": -huge}}}))
         directory.samples.write_text(json.dumps([{"step": 2**62, "text": "", "scores": None}]))
-        fields = {
+        fields: dict[str, object] = {
             "eta_seconds": huge,
             "step_seconds": 1e-300,
             "tokens_per_second": huge,
             "step": 2**62,
             "step_time": -huge,
         }
-        write_heartbeat(directory.heartbeat, beat("training", **fields))
+        write_heartbeat(directory.heartbeat, beat("training", pid=None, **fields))
         async with console(directory) as running:
             await press_everything(running)
             running.assert_sound()

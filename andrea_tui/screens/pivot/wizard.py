@@ -195,6 +195,7 @@ class PivotWizard(Screen[PivotIntent | None]):
             return
         self._preview = None
         policy = self.draft.policy()
+        app = self.app
 
         def run() -> None:
             try:
@@ -203,7 +204,7 @@ class PivotWizard(Screen[PivotIntent | None]):
                 self._problem = str(error)
             else:
                 self._preview = found
-            self.app.call_later(self.redraw)
+            app.call_later(self.redraw)
 
         threading.Thread(target=run, name="preview", daemon=True).start()
 
