@@ -121,7 +121,7 @@ def _measure_pause(outcome: Outcome, scale: Scale, saves: Saves) -> None:
     saves.wait()
     saves.require_equal()
     ours, theirs = (summarise(taken[name], DISK_QUIET) for name in ("ours", "torch_save"))
-    outcome.values["checkpoint_pause_vs_torch_save"] = ours.median / theirs.median
+    outcome.compare("checkpoint_pause_vs_torch_save", ours, theirs)
     outcome.details["pause"] = {
         "ours": ours.facts(),
         "ours_first": summarise(allocating, DISK_QUIET).facts(),
@@ -133,7 +133,7 @@ def _measure_load(outcome: Outcome, scale: Scale, saves: Saves) -> None:
     cases = {"ours": Case(saves.load), "torch_load": Case(saves.torch_load)}
     taken = interleave(cases, *scale.rounds(9, 15))
     ours, theirs = summarise(taken["ours"]), summarise(taken["torch_load"])
-    outcome.values["load_vs_torch_load"] = ours.median / theirs.median
+    outcome.compare("load_vs_torch_load", ours, theirs)
     outcome.details["load"] = {"ours": ours.facts(), "torch_load": theirs.facts()}
 
 
@@ -160,9 +160,9 @@ def _measure_cost(outcome: Outcome, scale: Scale, saves: Saves) -> None:
     train()
     saves.write_sync()
     cases = {"undisturbed": Case(train), "ours": Case(ours), "sync": Case(sync)}
-    taken = interleave(cases, *scale.rounds(7, 12), limit=DISK_QUIET)
+    taken = interleave(cases, *scale.rounds(7, 11), limit=DISK_QUIET)
     costs = {name: summarise(differences(taken[name], taken["undisturbed"]), DISK_QUIET) for name in ("ours", "sync")}
-    outcome.values["save_cost_vs_sync"] = costs["ours"].median / costs["sync"].median
+    outcome.compare("save_cost_vs_sync", costs["ours"], costs["sync"])
     outcome.details["save_cost"] = {
         "following_steps": FOLLOWING_STEPS,
         "undisturbed": summarise(taken["undisturbed"], DISK_QUIET).facts(),

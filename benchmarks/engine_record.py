@@ -28,14 +28,15 @@ def measure(scale: Scale) -> Outcome:
     for record in records.values():
         record.close()
     summaries = {name: summarise(samples, DISK_QUIET) for name, samples in taken.items()}
-    return Outcome(
-        {"append_200k_vs_100": summaries["200k"].median / summaries["100"].median},
-        {
+    outcome = Outcome(
+        details={
             "entry": {name: summary.facts() for name, summary in summaries.items()},
             "steps_per_commit": STEPS_PER_COMMIT,
             "entries_on_record": lengths,
-        },
+        }
     )
+    outcome.compare("append_200k_vs_100", summaries["200k"], summaries["100"])
+    return outcome
 
 
 def _opened(directory: RunDirectory, length: int) -> LossRecord:

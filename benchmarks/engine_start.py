@@ -38,12 +38,11 @@ def measure(scale: Scale) -> Outcome:
     cases = {kind: Case(lambda kind=kind: first_step(copy, kind), renew) for kind in kinds}  # type: ignore[misc]
     if not scale.quick:
         interleave(cases, 1, 1)  # reads the libraries into the page cache
-    taken = interleave(cases, *scale.rounds(7, 15))
+    taken = interleave(cases, *scale.rounds(5, 9))
     ours, theirs = (summarise(taken[kind]) for kind in kinds)
-    return Outcome(
-        {"first_step_vs_torch_optim": ours.median / theirs.median},
-        {"first_step": {"ours": ours.facts(), "torch_optim": theirs.facts()}},
-    )
+    outcome = Outcome(details={"first_step": {"ours": ours.facts(), "torch_optim": theirs.facts()}})
+    outcome.compare("first_step_vs_torch_optim", ours, theirs)
+    return outcome
 
 
 def first_step(run: Path, kind: str) -> float:

@@ -44,25 +44,26 @@ def _measure_steps(outcome: Outcome, scale: Scale, name: str, shape: ModelShape,
         steps["ours_bf16"] = EngineStep(fresh(shape), batch, "bf16")
     cases = {key: Case(step, repeats=repeats_for(step, seconds)) for key, step in steps.items()}
     cases["gemm"] = _gemm(side, seconds)
-    taken = interleave(cases, *scale.rounds(7, 15))
+    taken = interleave(cases, *scale.rounds(7, 11))
     summaries = {key: summarise(samples) for key, samples in taken.items()}
 
     tokens = batch * shape.context
-    peak = 2 * side**3 / summaries["gemm"].median
-    achieved = shape.flops_per_token(shape.context) * tokens / summaries["ours"].median
+    flops, gemm_flops = shape.flops_per_token(shape.context) * tokens, 2 * side**3
+    peak = gemm_flops / summaries["gemm"].median
     hf = summaries.get("hf")
-    outcome.values[f"step_{name}_vs_hf"] = None if hf is None else hf.median / summaries["ours"].median
+    if hf is not None:
+        outcome.compare(f"step_{name}_vs_hf", hf, summaries["ours"])
     outcome.details[f"step_{name}"] = {
         "batch": [batch, shape.context],
         "n_params": shape.n_params,
         "attention_of_hf": getattr(steps.get("hf"), "attention", None),
         "tokens_per_second": {key: round(tokens / s.median, 1) for key, s in summaries.items() if key != "gemm"},
         "gemm_peak_gflops": round(peak / 1e9, 1),
-        "share_of_gemm_peak": round(achieved / peak, 4),
+        "share_of_gemm_peak": round(flops / summaries["ours"].median / peak, 4),
         **_facts(summaries),
     }
     if name == "12m":
-        outcome.values["step_12m_vs_gemm_peak"] = achieved / peak
+        outcome.compare("step_12m_vs_gemm_peak", summaries["gemm"], summaries["ours"], flops / gemm_flops)
 
 
 def _gemm(side: int, seconds: float) -> Case:
@@ -110,9 +111,9 @@ def _measure_optimizers(outcome: Outcome, scale: Scale, shape: ModelShape) -> No
         "ours_without_clipping": Case(ours, lambda: restore_flat(weak), repeats_for(ours, seconds)),
         "default": Case(theirs, restore_tensors, repeats_for(theirs, seconds)),
     }
-    taken = interleave(cases, *scale.rounds(7, 15))
+    taken = interleave(cases, *scale.rounds(7, 11))
     summaries = {key: summarise(samples) for key, samples in taken.items()}
-    outcome.values["optimizer_vs_default_adamw"] = summaries["ours"].median / summaries["default"].median
+    outcome.compare("optimizer_vs_default_adamw", summaries["ours"], summaries["default"])
     outcome.details["optimizer"] = _facts(summaries)
 
 

@@ -14,6 +14,8 @@ from typing import Literal, Protocol
 
 import psutil
 
+from benchmarks.measure import Summary
+
 FORMAT = 1
 
 
@@ -50,11 +52,21 @@ class Scale:
 
 @dataclass(slots=True)
 class Outcome:
-    """Values by name, None where one could not be measured, and then `problems` says why."""
+    """Values by name, None where one could not be measured, and then `problems` says why.
+
+    `disturbed` names the values that rest on too few quiet samples: they say more about the neighbours.
+    """
 
     values: dict[str, float | None] = field(default_factory=dict)
     details: dict[str, object] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    disturbed: set[str] = field(default_factory=set)
+
+    def compare(self, name: str, upper: Summary, lower: Summary, factor: float = 1.0) -> None:
+        """Set `name` to the ratio of two medians, times `factor`."""
+        self.values[name] = factor * upper.median / lower.median
+        if upper.disturbed or lower.disturbed:
+            self.disturbed.add(name)
 
 
 class Suite(Protocol):
@@ -83,6 +95,7 @@ def document(
                 "bound": target.bound,
                 "unit": target.unit,
                 "holds": target.holds(value),
+                "disturbed": key in outcomes[name].disturbed,
             }
     return {
         "format": FORMAT,
@@ -124,7 +137,8 @@ def verdicts(report: Mapping[str, object]) -> Iterable[str]:
         facts = _mapping(target)
         value = "not measured" if values[key] is None else f"{values[key]:.4g} {facts['unit']}".rstrip()
         mark = "holds" if facts["holds"] else "MISSED"
-        yield f"{key:30} {value:>14}   {facts['relation']} {facts['bound']:<6} {mark}"
+        doubt = " (disturbed: too few quiet samples)" if facts["disturbed"] else ""
+        yield f"{key:30} {value:>14}   {facts['relation']} {facts['bound']:<6} {mark}{doubt}"
 
 
 def _mapping(value: object) -> Mapping[str, object]:

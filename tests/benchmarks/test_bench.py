@@ -20,6 +20,7 @@ from andrea_engine.model.flat import FlatParameters
 from andrea_engine.run.errors import ConfigError, ExitCode, RunError
 from andrea_engine.train.optimizer import AdamW
 from benchmarks import engine_memory, first_step, runner
+from benchmarks.measure import Sample, summarise
 from benchmarks.models import QUICK_SHAPE
 from benchmarks.report import Outcome, Scale, Target, document, verdicts
 from tests.support.inprocess import Bell
@@ -162,6 +163,19 @@ def test_the_document_has_a_key_for_what_failed_and_keeps_the_other_suites() -> 
     assert lines[0].endswith("holds")
     assert "not measured" in lines[1]
     assert lines[1].endswith("MISSED")
+
+
+def test_a_ratio_is_of_medians_and_doubtful_when_either_side_was_disturbed() -> None:
+    quiet, noisy = (summarise([Sample(seconds, foreign)] * 3) for seconds, foreign in ((3.0, 0.0), (4.0, 1.0)))
+    outcome = Outcome()
+    outcome.compare("sure", quiet, quiet, factor=0.5)
+    outcome.compare("above", noisy, quiet)
+    outcome.compare("below", quiet, noisy)
+    assert outcome.values == {"sure": 0.5, "above": 4.0 / 3.0, "below": 0.75}
+    assert outcome.disturbed == {"above", "below"}
+    suite = SimpleNamespace(TARGETS={name: Target(">=", 0.1) for name in ("sure", "above", "below")})
+    lines = list(verdicts(document({"x": suite}, {"x": outcome}, {}, quick=False)))
+    assert ["(disturbed" in line for line in lines] == [False, True, True]
 
 
 def test_a_suite_that_breaks_is_a_problem_with_its_name() -> None:

@@ -27,6 +27,7 @@ _UNKNOWN = re.compile(rb"\x1b\[[<>=][0-9;]*[a-zA-Z]|\x1b\[\?[0-9;]*[$u][a-z]?")
 _MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _SEQUENCES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_=>78()][AB012]?")
 MOUSE_AND_SCREEN = (47, 1000, 1002, 1003, 1004, 1006, 1015, 1047, 1049, 2004)
+UNWANTED = ("NO_COLOR", "COLORTERM", "COLUMNS", "LINES")  # the size is that of the pty
 ENVIRONMENT = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1"}
 
 
@@ -59,7 +60,7 @@ class Terminal:
             if ignore_hup:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-        known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLORTERM")}
+        known = {name: value for name, value in os.environ.items() if name not in UNWANTED}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "andrea_tui", *map(str, arguments)],
             stdin=self._slave,
