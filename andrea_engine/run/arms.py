@@ -21,6 +21,7 @@ class ArmRow:
     mean_reward: float | None
     spread: float | None
     bonus: float | None
+    tentative: float | None
     in_focus: bool
     epochs: float | None
     penalty: float | None
@@ -56,6 +57,7 @@ def _row(name: str, arm: Mapping[str, object]) -> ArmRow:
         mean_reward=_number(arm.get("mean_reward")),
         spread=_number(arm.get("spread")),
         bonus=_number(arm.get("bonus")),
+        tentative=_number(arm.get("tentative")),
         in_focus=arm.get("in_focus") is True,
         epochs=_number(arm.get("epochs")),
         penalty=_number(arm.get("penalty")),

@@ -12,6 +12,7 @@ from andrea_tui.widgets.rows import Row
 
 NARROW = 52
 WIDE = 78
+DETAIL = 116  # room for everything that decides a weight: the panel alone on a wide screen
 
 
 class ArmsPanel(Panel):
@@ -41,6 +42,10 @@ class ArmsPanel(Panel):
 def _head(name_width: int, width: int) -> Row:
     if width < NARROW:
         return [(f"{'arm':<{name_width}} share weight held by", "dim")]
+    if width >= DETAIL:
+        text = f"{'arm':<{name_width}} share {'pulls':>5} {'loss':>6} {'reward':>6} {'+-':>5} {'bonus':>5} {'epoch':>5}"
+        text += f" {'penal.':>6} {'before':>6} {'floor':>5} {'cap':>5} {'weight':>6} {'prob':>6}"
+        return [(text + "  held by", "dim")]
     text = f"{'arm':<{name_width}} {'share':<9} {'pulls':>6} {'reward':>6} {'weight':>6}"
     if width >= WIDE:
         text += f" {'floor':>6} {'cap':>6}"
@@ -58,6 +63,12 @@ def _row(arm: ArmRow, name_width: int, width: int, kind: Kind) -> Row:
     held = (arm.held_by, "accent" if arm.held_by in ("floor", "cap", "focus") else "dim")
     if width < NARROW:
         return [(f"{name:<{name_width}} ", style), (f"{share}{weight:>6} ", ""), held]
+    if width >= DETAIL:
+        return [
+            (f"{name:<{name_width}} ", style),
+            *_detail(arm, share),
+            held,
+        ]
     row: Row = [
         (f"{name:<{name_width}} ", style),
         (bar(arm.share, 1.0, 4, kind, rest=" "), "bar"),
@@ -68,3 +79,20 @@ def _row(arm: ArmRow, name_width: int, width: int, kind: Kind) -> Row:
         floor = "–" if not arm.floor else f"{arm.floor:.2f}"
         row.append((f" {floor:>6} {cap:>6}", "dim"))
     return [*row, ("  ", ""), held]
+
+
+def _detail(arm: ArmRow, share: str) -> Row:
+    """Every number between the pulls and the draw, in the order in which they act."""
+    cap = "–" if arm.cap is None else f"{arm.cap:.2f}"
+    floor = "–" if not arm.floor else f"{arm.floor:.2f}"
+    chance = "–" if arm.probability is None else f"{arm.probability * 100:.1f} %"
+    return [
+        (f"{share} {short_count(arm.pulls, 5)} {compact_number(arm.ema, 6)} {compact_number(arm.mean_reward, 6)}", ""),
+        (f" {compact_number(arm.spread, 5)} {compact_number(arm.bonus, 5)}", "dim"),
+        (
+            f" {compact_number(arm.epochs, 5)} {compact_number(arm.penalty, 6)} {compact_number(arm.tentative, 6)}",
+            "dim",
+        ),
+        (f" {floor:>5} {cap:>5}", "dim"),
+        (f" {compact_number(arm.weight, 6)} {chance:>6}  ", ""),
+    ]
