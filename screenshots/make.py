@@ -20,6 +20,7 @@ time.tzset()
 
 from andrea_engine.run.condition import Condition  # noqa: E402  (the time zone comes first)
 from andrea_engine.run.directory import RunDirectory  # noqa: E402
+from andrea_engine.run.events import read_events  # noqa: E402
 from andrea_tui.app import AndreaApp  # noqa: E402
 from andrea_tui.feed.tailer import DirectoryReader  # noqa: E402
 from andrea_tui.screens.actions import Actions  # noqa: E402
@@ -32,6 +33,8 @@ SHOTS = (
     ("dashboard-80x24", "demo", 80, 24, "andrea-dark", ()),
     ("dashboard-light", "demo", 120, 40, "andrea-light", ()),
     ("stop-dialog", "demo", 120, 40, "andrea-dark", ("q",)),
+    ("samples", "demo", 120, 40, "andrea-dark", ("e",)),
+    ("pivot-preview", "demo", 120, 40, "andrea-dark", ("p", "enter", "down", "tab", "0", ".", "2", "enter")),
 )
 _TEXT = re.compile(r"<text (?P<attributes>[^>]*)>(?P<content>[^<]*)</text>")
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
@@ -53,7 +56,17 @@ class RecordedApp(AndreaApp):
             if beat is None:
                 sys.exit(f"{self.directory.path} has no engine.json: this is no recording")
             moment = Condition(beat.phase, alive=True, sentence=beat.note or beat.phase)
-            self.store.apply(dataclasses.replace(update, condition=moment, time=beat.time, disk_free=None))
+            kept = kept_checkpoints(self.directory)
+            self.store.apply(
+                dataclasses.replace(
+                    update,
+                    condition=moment,
+                    time=beat.time,
+                    disk_free=None,
+                    checkpoints=len(kept),
+                    newest_checkpoint=kept[-1],
+                )
+            )
             if update.complete:
                 break
         self.control.read_only_reason = lambda: ""  # type: ignore[method-assign]
@@ -62,13 +75,27 @@ class RecordedApp(AndreaApp):
         self.push_screen(DashboardScreen(self.store, self.control, self.actions))
 
 
+def kept_checkpoints(directory: RunDirectory) -> list[int]:
+    """Steps of the checkpoints that were there when the run was recorded: saved, and not removed since."""
+    kept: set[int] = set()
+    for event in read_events(directory.events):
+        if event.kind == "save_durable" and event.step is not None:
+            kept.add(event.step)
+        removed = event.facts.get("steps")
+        if event.kind == "removed" and isinstance(removed, list):
+            kept -= set(removed)
+    return sorted(kept)
+
+
 async def shoot(name: str, recording: str, size: tuple[int, int], theme: str, keys: tuple[str, ...]) -> None:
     app = RecordedApp(RunDirectory(HERE / "recorded" / recording))
     async with app.run_test(size=size) as pilot:
         app.theme = theme
         await pilot.pause(0.3)
-        await pilot.press(*keys)
-        await pilot.pause(0.3)
+        for key in keys:
+            app.simulate_key(key)
+            await pilot.pause(0.3)
+        await pilot.pause(1.0)
         svg = app.export_screenshot(title=f"andrea-tui runs/{recording}")
     (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
     import cairosvg

@@ -119,12 +119,6 @@ class GateTable(Table, frozen=True):
     halt_on_window: bool = False
 
 
-class AlarmTable(Table, frozen=True):
-    """`command`: program and arguments, run at each alarm with its facts in `ANDREA_` variables; empty for none."""
-
-    command: list[str] = []
-
-
 class DeviceTable(Table, frozen=True):
     """`name`: auto, cpu, cuda or cuda:N. `threads`: CPU threads, 0 for as many as this process may use.
 
@@ -147,6 +141,7 @@ class RunConfig(Table, frozen=True):
 
     preset: str = ""
     seed: Count = 1337
+    on_alarm: list[str] = []
     model: ModelTable = ModelTable()
     tokenizer: TokenizerTable = TokenizerTable()
     schedule: ScheduleTable = ScheduleTable()
@@ -154,7 +149,6 @@ class RunConfig(Table, frozen=True):
     sample: SampleTable = SampleTable()
     validation: ValidationTable = ValidationTable()
     gate: GateTable = GateTable()
-    alarm: AlarmTable = AlarmTable()
     device: DeviceTable = DeviceTable()
     policy: dict[str, object] = {}
     sources: list[dict[str, object]] = []
@@ -248,11 +242,9 @@ def _readable(error: msgspec.ValidationError) -> str:
 
 def _refuse_command_line(layers: Mapping[str, object], where: str) -> None:
     """The commonest mistake gets its own words: a command is a list, because no shell takes it apart."""
-    alarm = layers.get("alarm")
-    command = alarm.get("command") if isinstance(alarm, Mapping) else None
-    if isinstance(command, str):
+    if isinstance(layers.get("on_alarm"), str):
         raise ConfigError(
-            f'{where}: alarm.command must be a list of words, as ["notify", "me"], not one string: no shell reads it'
+            f'{where}: on_alarm must be a list of words, as ["notify", "me"], not one string: no shell reads it'
         )
 
 
@@ -275,9 +267,9 @@ def _check(config: RunConfig, where: str) -> None:
             f"{where}: sample.every {config.sample.every} and checkpoint.every {config.checkpoint.every} must be "
             f"multiples of one another, so that checkpoints have a fresh sample"
         )
-    command = config.alarm.command
+    command = config.on_alarm
     if command and (not command[0] or any("\0" in word for word in command)):
-        raise ConfigError(f"{where}: alarm.command must begin with the name of a program and hold no NUL character")
+        raise ConfigError(f"{where}: on_alarm must begin with the name of a program and hold no NUL character")
     names = [source.get("name") for source in config.sources]
     if len(set(map(str, names))) != len(names):
         raise ConfigError(f"{where}: two sources have the same name; every [[sources]] needs its own")

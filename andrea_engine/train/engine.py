@@ -74,7 +74,7 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
     events = EventLog(directory.events, session)
     reporter = Reporter(directory, events, latch)
     context = EngineContext(directory, config, options, latch, events, history, reporter)
-    hook = AlarmHook(config.alarm.command, directory.path, context.notice)
+    hook = AlarmHook(config.on_alarm, directory.path, context.notice)
     events.observer = hook.observe
     # Idle OpenMP threads spin by default; on a machine with other work that costs two thirds of the speed. Read once,
     # when PyTorch loads its OpenMP library. A value from outside wins.

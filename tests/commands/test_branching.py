@@ -94,3 +94,22 @@ def test_fork_refuses_an_existing_directory_and_an_unknown_step(trained: RunDire
     assert andrea_engine("fork", trained.path, tmp_path / "there", "--at", 20).code == 2
     result = andrea_engine("fork", trained.path, tmp_path / "new", "--at", 21)
     assert (result.code, (tmp_path / "new").exists()) == (5, False)
+
+
+def test_fork_under_another_policy(trained: RunDirectory, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[caps]\nharbour = 0\n")
+    new = RunDirectory(tmp_path / "fork")
+    result = andrea_engine("fork", trained.path, new.path, "--at", 20, "--policy", policy)
+    assert (result.code, "policy 1 from step 21 on" in result.out) == (0, True), result.err
+    assert andrea_engine("train", new.path, "--steps", 30).code == 0
+    after = [entry for entry in entries(new) if entry.step > 20]
+    assert {(entry.policy, entry.source) for entry in after} == {(1, "garden")}
+    assert andrea_engine("check", new.path, "--deep").code == 0
+
+
+def test_fork_refuses_a_bad_policy_before_it_makes_anything(trained: RunDirectory, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[floors]\nharbour = 2\n[caps]\nharbour = 1\n")
+    result = andrea_engine("fork", trained.path, tmp_path / "fork", "--at", 20, "--policy", policy)
+    assert (result.code, (tmp_path / "fork").exists()) == (2, False)

@@ -43,7 +43,7 @@ class Told:
 def test_the_engine_runs_it_with_the_facts(engines: Engines, tmp_path: Path) -> None:
     out, script = tmp_path / "out", tmp_path / "tell.sh"
     script.write_text(TELL + 'echo "$ANDREA_RUN" >> "$1"\necho "told about $ANDREA_KIND"\nexit 3\n')
-    directory = make_run(tmp_path / "run", {**COLLAPSED, "alarm": {"command": ["/bin/sh", str(script), str(out)]}})
+    directory = make_run(tmp_path / "run", {**COLLAPSED, "on_alarm": ["/bin/sh", str(script), str(out)]})
     engine = engines.launch(directory)
     assert engine.wait() == 6
     total = records.events(directory, "sample", step=50)[0].number("total")
@@ -59,7 +59,7 @@ def test_the_engine_runs_it_with_the_facts(engines: Engines, tmp_path: Path) -> 
 
 def test_a_run_without_alarms_never_calls(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    directory = make_run(tmp_path / "run", {"alarm": {"command": ["touch", str(out)]}})
+    directory = make_run(tmp_path / "run", {"on_alarm": ["touch", str(out)]})
     assert andrea_engine("train", directory.path, "--steps", 20).code == 0
     assert not out.exists()
 
@@ -140,14 +140,14 @@ def test_it_has_no_input_and_a_session_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ('"notify me"', 'alarm.command must be a list of words, as ["notify", "me"], not one string: no shell reads'),
-        ('["", "me"]', "alarm.command must begin with the name of a program"),
-        ('["a\\u0000b"]', "alarm.command must begin with the name of a program and hold no NUL character"),
-        ("[3]", "alarm.command[0]: expected `str`, got `int`"),
+        ('"notify me"', 'on_alarm must be a list of words, as ["notify", "me"], not one string: no shell reads'),
+        ('["", "me"]', "on_alarm must begin with the name of a program"),
+        ('["a\\u0000b"]', "on_alarm must begin with the name of a program and hold no NUL character"),
+        ("[3]", "on_alarm[0]: expected `str`, got `int`"),
     ],
 )
 def test_what_is_no_command_is_refused_in_one_sentence(command: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_config(f"[alarm]\ncommand = {command}\n", "run.toml")
+        parse_config(f"on_alarm = {command}\n", "run.toml")
     assert str(caught.value).startswith(f"run.toml: {sentence}")
     assert "\n" not in str(caught.value)
