@@ -213,7 +213,8 @@ class Draft:
 
 
 def _text(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+    """Every digit of a number: a policy that was only looked at must stay the same."""
+    return "" if value is None else repr(float(value)).removesuffix(".0")
 
 
 def _number(text: str) -> float | None:
