@@ -111,7 +111,6 @@ class CheckpointWriter:
             problem = numbers_problem(self._staging, job.step)
             if problem is not None:
                 raise SaveError(f"step {job.step:,} was not written: it {problem}")
-            self._require_finite(job.step)
             self._record.sync_journal()
             regions = [memoryview(row).cast("B") for row in self._staging]
             written = write_checkpoint(self._directory.path, job.step, regions, self._progress)
@@ -122,14 +121,6 @@ class CheckpointWriter:
             self._durable(job, written)
         finally:
             self.saving = None
-
-    def _require_finite(self, step: int) -> None:
-        """Nothing that is not finite is ever written: a resume from it would be lost from its first step."""
-        assert self._staging is not None  # noqa: S101  (staged by submit)
-        for name, row in zip(("weights", "m", "v"), self._staging, strict=True):
-            for at in range(0, len(row), _SCAN):
-                if not np.isfinite(row[at : at + _SCAN]).all():
-                    raise SaveError(f"step {step:,} has {name} that are not finite, so it is not saved")
 
     def _commit(self, job: _Job) -> None:
         """Bring record and snapshot up to the durable checkpoint. What fails here is finished by the next start."""
