@@ -53,7 +53,9 @@ def _with_torch_optim(ours: Any) -> Any:
                 groups.append({"params": [parameter], "weight_decay": self.weight_decay if part.decay else 0.0})
             self.inner = torch.optim.AdamW(groups, betas=self.betas, eps=self.eps, fused=True)
 
-        def _update(self, step: int, lr: float) -> None:
+        def _update(self, step: int, lr: float, divisor: float | None) -> None:
+            if divisor is not None:
+                self.flat.g.div_(divisor)
             for group in self.inner.param_groups:
                 group["lr"] = lr
             self.inner.step()

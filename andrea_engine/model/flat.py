@@ -41,8 +41,10 @@ class FlatParameters:
 
     `w` is uninitialised until `init_weights` or a checkpoint fills it; `g`, `m` and `v` start at zero.
     The leaves (`token_embedding`, `position_embedding`, `layers`, `head`) share memory with `w`, and
-    their `.grad` with `g`, so backward accumulates straight into `g`: clear it with `g.zero_()`, never by
-    setting a gradient to None. With `training=False` there are no gradients and `g`, `m`, `v` are empty.
+    their `.grad` with `g`, so backward accumulates straight into `g`: clear it with `clear_gradients()`, never by
+    setting a gradient to None. Where `overwrites_matrices` is set, backward replaces the gradients of layers and head
+    (`EagerOperations`), and only those of the embeddings need clearing. With `training=False` there are no gradients
+    and `g`, `m`, `v` are empty.
     """
 
     def __init__(self, shape: ModelShape, device: torch.device | str = "cpu", *, training: bool = True) -> None:
@@ -73,6 +75,7 @@ class FlatParameters:
             for layer in range(shape.layers)
         )
         self.head = self._leaf("head")
+        self.overwrites_matrices = False
         self.decay_ranges = self._find_decay_ranges()
 
     def weight(self, name: str) -> Tensor:
@@ -95,6 +98,10 @@ class FlatParameters:
             for name, leaf in layer._asdict().items():
                 yield f"layers.{index}.{name}", leaf
         yield "head", self.head
+
+    def clear_gradients(self) -> None:
+        """Make `g` ready for the next step."""
+        (self.g[: self.start("layers.0.wq")] if self.overwrites_matrices else self.g).zero_()
 
     def init_weights(self, seed: int) -> None:
         """Draw every weight from a normal distribution, the same for a seed on every device.
@@ -120,7 +127,7 @@ class FlatParameters:
             if self.training and (leaf.grad is None or leaf.grad.data_ptr() != self.g[offset:].data_ptr()):
                 raise RuntimeError(
                     f"the gradient of {name} no longer points into the flat gradients: "
-                    "clear gradients with g.zero_(), not by setting them to None"
+                    "clear gradients with clear_gradients(), not by setting them to None"
                 )
             offset += leaf.numel()
 

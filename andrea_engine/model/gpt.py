@@ -9,10 +9,9 @@ import torch.nn.functional as F  # noqa: N812 (the field's own abbreviation)
 from torch import Tensor
 
 from andrea_engine.model.flat import FlatParameters, LayerWeights
+from andrea_engine.model.operations import Operations
 from andrea_engine.model.shape import ModelShape
 from andrea_engine.model.working_copy import WorkingCopy
-
-_NORM_EPS = 1e-5
 
 
 @dataclass(slots=True)
@@ -34,10 +33,13 @@ class GPT:
     detach the parameters from the flat buffers. Layers and head are computed in the precision of their weights.
     """
 
-    def __init__(self, flat: FlatParameters, copy: WorkingCopy | None = None) -> None:
+    def __init__(
+        self, flat: FlatParameters, copy: WorkingCopy | None = None, operations: Operations | None = None
+    ) -> None:
         self.flat = flat
         self.shape: ModelShape = flat.shape
         self._weights: FlatParameters | WorkingCopy = flat if copy is None else copy
+        self._do = operations or Operations()
 
     @property
     def device(self) -> torch.device:
@@ -101,24 +103,21 @@ class GPT:
         cache.length = stop
         return self._project_vocab(x[:, -1])
 
-    def _norm(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, (self.shape.d_model,), eps=_NORM_EPS)
-
     def _embed(self, idx: Tensor, start: int) -> Tensor:
         weights = self._weights
         positions = weights.position_embedding[start : start + idx.shape[1]]
-        return self._norm(F.embedding(idx, weights.token_embedding) + positions).to(weights.head.dtype)
+        return self._do.norm(F.embedding(idx, weights.token_embedding) + positions).to(weights.head.dtype)
 
     def _project_vocab(self, x: Tensor) -> Tensor:
         """Logits [..., vocab] of x [..., d_model]; the rows that pad a head have no logit."""
-        logits = F.linear(x, self._weights.head)
+        logits = self._do.linear(x, self._weights.head)
         return logits[..., : self.shape.vocab] if logits.shape[-1] > self.shape.vocab else logits
 
     def _project_qkv(self, layer: LayerWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each [batch, heads, tokens, head_dim], contiguous on the CPU."""
         batch, tokens, _ = x.shape
-        packed = F.linear(self._norm(x), layer.qkv).view(batch, tokens, 3, self.shape.heads, self.shape.head_dim)
-        packed = packed.permute(2, 0, 3, 1, 4)
+        packed = self._do.linear(self._do.norm(x), layer.qkv)
+        packed = packed.view(batch, tokens, 3, self.shape.heads, self.shape.head_dim).permute(2, 0, 3, 1, 4)
         # On the CPU attention over strided views is slower than over copies, copying included. Flash attention on
         # CUDA reads this very layout.
         q, k, v = (packed if packed.is_cuda else packed.contiguous()).unbind(0)
@@ -126,8 +125,8 @@ class GPT:
 
     def _finish_layer(self, layer: LayerWeights, x: Tensor, attention: Tensor) -> Tensor:
         """Add projected attention [batch, heads, tokens, head_dim] and MLP to x [batch, tokens, d_model]."""
-        x = x + F.linear(attention.transpose(1, 2).flatten(2), layer.wo)
-        hidden = F.relu(F.linear(self._norm(x), layer.fc1))
+        x = self._do.add_linear(x, attention.transpose(1, 2).flatten(2), layer.wo)
+        hidden = self._do.relu(self._do.linear(self._do.norm(x), layer.fc1))
         if self.shape.mlp == "relu2":
             hidden = hidden.square()
-        return x + F.linear(hidden, layer.fc2)
+        return self._do.add_linear(x, hidden, layer.fc2)

@@ -74,7 +74,15 @@ class WorkingCopy:
         self.w[: self._count].copy_(self.flat.w[self._start :])
 
     @torch.no_grad()
-    def collect(self) -> None:
-        """Add the gradients of a backward pass to the flat float32 `g`, and clear them for the next."""
-        self.flat.g[self._start :].add_(self.g[: self._count])
-        self.g.zero_()
+    def collect(self, *, first: bool) -> None:
+        """Bring the gradients of a backward pass to the flat float32 `g`: the `first` of a step replaces what stands
+        there where the flat gradients are overwritten, the others add. Then clear them, unless they are overwritten.
+        """
+        masters, mine = self.flat.g[self._start :], self.g[: self._count]
+        if not self.flat.overwrites_matrices:
+            masters.add_(mine)
+            self.g.zero_()
+        elif first:
+            masters.copy_(mine)
+        else:
+            masters.add_(mine)

@@ -136,6 +136,13 @@ class DeviceTable(Table, frozen=True):
     deterministic: bool = False
 
 
+class PowerTable(Table, frozen=True):
+    """What energy costs: `price_per_kwh` in `currency` (at most 8 characters); without a price no cost is shown."""
+
+    price_per_kwh: AtLeast0 | None = None
+    currency: Annotated[str, msgspec.Meta(max_length=8)] = ""
+
+
 class RunConfig(Table, frozen=True):
     """A whole run.toml. `policy` is validated by `Policy`, `sources` by the data package."""
 
@@ -150,6 +157,7 @@ class RunConfig(Table, frozen=True):
     validation: ValidationTable = ValidationTable()
     gate: GateTable = GateTable()
     device: DeviceTable = DeviceTable()
+    power: PowerTable = PowerTable()
     policy: dict[str, object] = {}
     sources: list[dict[str, object]] = []
 

@@ -26,25 +26,47 @@ ENDED_PHASES = ("stopped", "finished", "halted", "pivot", "failed")
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One NVIDIA device; every reading is None where the driver does not tell."""
+    """One NVIDIA device, or a MIG instance of it; every reading is None where the driver does not tell.
+
+    `missing`: why a reading is not there, by its name. `problem`: why there are no fresh readings; those that stand
+    here are then the last ones, of `time` (seconds since the epoch). `board`: UUID of the board of a MIG instance.
+    `used`: the run trains on it. `throttle`: what holds the clocks back, [] nothing. `energy_j`: since the driver
+    was loaded. Clocks are MHz.
+    """
 
     uuid: str
     name: str
+    index: int | None = None
+    board: str = ""
+    used: bool | None = None
+    time: float = 0.0
+    problem: str = ""
     power_w: float | None = None
     limit_w: float | None = None
+    energy_j: float | None = None
     utilisation: float | None = None
     memory_used: int | None = None
     memory_total: int | None = None
     temperature_c: float | None = None
+    sm_mhz: float | None = None
+    memory_mhz: float | None = None
+    throttle: list[str] | None = None
+    missing: dict[str, str] = {}
 
 
 class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
-    """Readings of the machine. `gpu_problem` says in words why there are no GPU readings."""
+    """Readings of the machine. `gpu_problem` says in words why there are no GPU readings.
+
+    `cpu_power_w`: of all CPU packages, None where it may not be read. `counts_cpu`: the run's energy is that of the
+    CPU packages, because it trains there.
+    """
 
     time: float = 0.0
     gpus: list[Gpu] = []
     gpu_problem: str = ""
     cpu_percent: float | None = None
+    cpu_power_w: float | None = None
+    counts_cpu: bool = False
     memory_used: int | None = None
     memory_total: int | None = None
     load_1m: float | None = None

@@ -91,8 +91,8 @@ def write_intent(directory: RunDirectory, intent: PivotIntent) -> None:
 
 
 @contextlib.contextmanager
-def guard(directory: RunDirectory, patience: float = GUARD_PATIENCE) -> Iterator[None]:
-    """Hold the right to change the record: between reading and writing it nobody else does.
+def guard(directory: RunDirectory, patience: float = GUARD_PATIENCE, what: str = "pivot") -> Iterator[None]:
+    """Hold the right to change the record (or the pins): between reading and writing it nobody else does.
 
     The lock is on the event log: a file that is there and is never replaced. It ends with its process. Raises RunError
     when somebody else holds it for `patience` seconds, or the directory cannot be written.
@@ -106,7 +106,7 @@ def guard(directory: RunDirectory, patience: float = GUARD_PATIENCE) -> Iterator
         deadline = time.monotonic() + patience
         while not _locked(descriptor):
             if time.monotonic() >= deadline:
-                raise RunError(f"another process is changing the pivot of {directory.path} just now; try again")
+                raise RunError(f"another process is changing the {what} of {directory.path} just now; try again")
             time.sleep(_PAUSE)
         yield
     finally:

@@ -17,7 +17,7 @@ from andrea_engine.run.errors import RunError
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.process import boot_id, is_alive, lock_holders, start_time
 
-REQUESTS = {"save": signal.SIGUSR1, "pivot": signal.SIGUSR1, "stop": signal.SIGTERM}
+REQUESTS = {"save": signal.SIGUSR1, "pivot": signal.SIGUSR1, "stop": signal.SIGTERM, "kill": signal.SIGKILL}
 _BLOCKED = {signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
@@ -79,11 +79,16 @@ def _identity_problem(directory: RunDirectory, heartbeat: Heartbeat) -> str | No
     return None
 
 
-def request(directory: RunDirectory, what: str) -> int:
-    """Ask the engine to `save` or `stop`, or to look for a `pivot`; returns its pid. The answer comes as events.
+def _identity(heartbeat: Heartbeat) -> tuple[int, int | None, str]:
+    return heartbeat.pid, heartbeat.process_start, heartbeat.boot_id
 
-    The signal goes through a pidfd to the process whose identity was checked. Raises RunError, with the reason,
-    when there is no such engine on this machine.
+
+def request(directory: RunDirectory, what: str, meant: Heartbeat | None = None) -> int:
+    """Ask the engine to `save` or `stop`, or to look for a `pivot`; returns its pid. The answer comes as events.
+    `kill` does not ask: the process ends at once, and what was not saved is lost.
+
+    The signal goes through a pidfd to the process whose identity was checked; with `meant` only to the one that wrote
+    that heartbeat. Raises RunError, with the reason, when there is no such engine on this machine.
     """
     heartbeat = read_heartbeat(directory.heartbeat)
     if heartbeat is None:
@@ -96,6 +101,8 @@ def request(directory: RunDirectory, what: str) -> int:
         raise RunError("the engine has ended, so there is nothing to ask; resume it first") from None
     try:
         problem = _identity_problem(directory, heartbeat)
+        if meant is not None and _identity(meant) != _identity(heartbeat):
+            problem = f"another one (pid {heartbeat.pid}) runs by now"
         if problem is not None:
             raise RunError(f"the engine cannot be asked: {problem}")
         signal.pidfd_send_signal(descriptor, REQUESTS[what])

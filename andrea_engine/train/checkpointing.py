@@ -26,7 +26,9 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError, SaveError
 from andrea_engine.run.events import EventLog
 from andrea_engine.run.heartbeat import LastSave, Saving
+from andrea_engine.run.intent import guard
 from andrea_engine.run.loss_record import LossRecord
+from andrea_engine.run.pins import PinFollower
 from andrea_engine.run.retention import steps_to_remove
 from andrea_engine.run.state import write_state
 
@@ -46,8 +48,8 @@ class CheckpointWriter:
     """Writes checkpoints, commits the loss record with each, and applies the keep rule.
 
     `submit` copies w, m and v (the only pause that training feels) and returns; `wait` blocks until the write in
-    flight has ended and returns its error, if any. `pinned` are steps that the keep rule must leave alone;
-    `protect` gives further ones at the moment of removal.
+    flight has ended and returns its error, if any. `pinned` are steps that the keep rule must leave alone, brought up
+    to the event log before each removal, for the operator may pin meanwhile; `protect` gives further ones.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class CheckpointWriter:
         self._events = events
         self._table = table
         self.pinned = pinned
+        self._pins = PinFollower(directory)
         self.protect: Callable[[], set[int]] = set
         self._staging: np.ndarray | None = None
         self._thread: threading.Thread | None = None
@@ -158,12 +161,17 @@ class CheckpointWriter:
             reason=job.reason,
             pinned=pinned,
         )
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RunError):  # somebody pins at this moment: the next save removes
             self._apply_keep_rule()
 
     def _apply_keep_rule(self) -> None:
         if self._table.keep == "all":
             return
+        with guard(self._directory, patience=0.0, what="pins"):
+            self._pins.read(self.pinned)
+            self._remove()
+
+    def _remove(self) -> None:
         valid = {file.step: file for file in list_checkpoints(self._directory.path) if file.valid}
         keep = self.pinned | self.protect()
         removed = steps_to_remove(valid, keep, self._table.keep_last, self._table.keep_every)

@@ -63,7 +63,7 @@ class AdamW:
         self.clip = clip
 
     def step(self, step: int, lr: float) -> float:
-        """Apply the gradients in `g` as the 1-based step `step`, zero `g`, return the norm before clipping.
+        """Apply the gradients in `g` as the 1-based step `step`, clear them, return the norm before clipping.
 
         A norm that is not finite leaves w, m and v as they were; whether to go on is the caller's decision.
         """
@@ -71,10 +71,8 @@ class AdamW:
         flat = self.flat
         norm = global_norm(flat.g)  # waits for the device
         if math.isfinite(norm):
-            if norm > self.clip:
-                flat.g.mul_(self.clip / norm)
-            self._update(step, lr)
-        flat.g.zero_()
+            self._update(step, lr, norm / self.clip if norm > self.clip else None)
+        flat.clear_gradients()
         return norm
 
     def step_on_device(self, step: int, lr: float) -> Tensor:
@@ -92,17 +90,25 @@ class AdamW:
         skip = torch.isfinite(norm).logical_not().float()
         for part in self.flat.decay_ranges:
             self._fused_update(part, step, lr, scale, skip)
-        self.flat.g.zero_()
+        self.flat.clear_gradients()
         return norm
 
     def _require_step(self, step: int) -> None:
         if step < 1:
             raise ValueError(f"optimizer steps count from 1, got {step}")
 
-    def _update(self, step: int, lr: float) -> None:
-        update = self._fused_update if hasattr(torch, "_fused_adamw_") else self._plain_update
+    def _update(self, step: int, lr: float, divisor: float | None) -> None:
+        """AdamW with the gradients divided by `divisor`, which clips them."""
+        if hasattr(torch, "_fused_adamw_"):
+            # Divided on the way, in the pass that reads them anyway.
+            scale = None if divisor is None else torch.tensor(divisor, dtype=torch.float32, device=self.flat.device)
+            for part in self.flat.decay_ranges:
+                self._fused_update(part, step, lr, scale)
+            return
+        if divisor is not None:
+            self.flat.g.div_(divisor)
         for part in self.flat.decay_ranges:
-            update(part, step, lr)
+            self._plain_update(part, step, lr)
 
     def _fused_update(
         self, part: DecayRange, step: int, lr: float, scale: Tensor | None = None, skip: Tensor | None = None

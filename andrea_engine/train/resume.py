@@ -17,6 +17,7 @@ from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.loss_record import LossRecord
 from andrea_engine.run.smoothing import Ema
 from andrea_engine.run.state import read_state, set_aside
+from andrea_engine.run.energy_facts import last_quality
 from andrea_engine.telemetry.energy import EnergyMeter
 from andrea_engine.telemetry.monitor import Monitor
 from andrea_engine.train.checkpointing import content_problem, load_checkpoint
@@ -51,8 +52,11 @@ def resume(context: EngineContext, prepared: Prepared) -> Resumed:
         ema.update(entry.loss)
     curriculum = _curriculum(context, prepared, recovery.entries)
     joules = next((e.energy_j for e in reversed(recovery.entries) if e.energy_j is not None), None)
-    monitor = Monitor(EnergyMeter(joules))
+    quality = last_quality(context.history)
+    estimated = joules is not None and quality.estimated is not False
+    monitor = Monitor(EnergyMeter(joules, complete=quality.complete is not False, estimated=estimated))
     monitor.counted_uuids = counted_gpus(environment)
+    monitor.counts_cpu = not environment.is_cuda
     _announce(context, environment, step)
     last = recovery.entries[-1] if recovery.entries else None
     return Resumed(TrainingState(step, curriculum, ema, last=last), flat, record, monitor, environment)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.gpt import GPT
+from andrea_engine.model.operations import EagerOperations
 from andrea_engine.model.working_copy import WorkingCopy
 from andrea_engine.run.errors import ConfigError, RunError
 from andrea_engine.train.environment import Precision
@@ -64,13 +65,18 @@ class TrainingStep:
         self._flat = flat
         self._optimizer = optimizer
         self._copy = WorkingCopy(flat) if precision == "bf16" else None
-        self._model = GPT(flat, self._copy)
+        on_device = is_cuda if on_device is None else on_device
+        # Compilers and CUDA have ways of their own to save passes over the memory.
+        self._eager = None if on_device or compile else EagerOperations()
+        flat.overwrites_matrices = self._eager is not None
+        self._model = GPT(flat, self._copy, self._eager)
         self._micro_batch = micro_batch
         self._loss = torch.compile(self._loss_of, dynamic=False, fullgraph=True) if compile else self._loss_of
         self._preparing = compile or cuda_graphs
+        self._first = True  # the next micro-batch is the first of its step
         self._checked = False
         self._queue: _Queue | None = None
-        if is_cuda if on_device is None else on_device:
+        if on_device:
             self._queue = _Queue(flat, self._accumulate, graphs=cuda_graphs)
 
     @property
@@ -109,6 +115,7 @@ class TrainingStep:
         return result
 
     def _run(self, ids: Tensor, size: int, step: int, lr: float) -> StepResult:
+        self._first = True
         if self._copy is not None:
             self._copy.refresh()
         if self._queue is not None:
@@ -123,10 +130,13 @@ class TrainingStep:
 
     def _accumulate(self, ids: Tensor, count: int) -> Tensor:
         """Add the gradients of one of `count` micro-batches to the flat `g`; its mean loss (0-d)."""
+        first, self._first = self._first, False
+        if self._eager is not None:
+            self._eager.overwrite = first or self._copy is not None  # a copy has the gradients of one pass only
         loss = self._loss(ids)
         (loss if count == 1 else loss / count).backward()  # type: ignore[no-untyped-call]
         if self._copy is not None:
-            self._copy.collect()
+            self._copy.collect(first=first)
         return loss.detach()
 
 
@@ -189,7 +199,7 @@ class _Queue:
             for _ in range(_GRAPH_WARMUP):
                 self._accumulate(self._part, count)
         torch.cuda.current_stream(device).wait_stream(stream)
-        self._flat.g.zero_()
+        self._flat.clear_gradients()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
             self._total.add_(self._accumulate(self._part, count))

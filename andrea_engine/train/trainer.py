@@ -143,6 +143,7 @@ class Trainer:
         self.record.append(state.last)
         self.context.reporter.step_done(step, None if preparing else seconds)
         self._publish_curriculum()
+        self._note_energy()
         if not finite:
             self.context.events.append(
                 "nonfinite",
@@ -186,8 +187,17 @@ class Trainer:
             return None
         if before is not None and seconds > 2.0 and after > before:
             return round((after - before) / seconds, 1)
-        powers = [gpu.power_w for gpu in self.monitor.telemetry.gpus if gpu.power_w is not None]
-        return round(sum(powers), 1) if powers else None
+        power = self.monitor.power_w
+        return None if power is None else round(power, 1)
+
+    def _note_energy(self) -> None:
+        """How the energy was measured, written down whenever that changes: the sum itself does not tell."""
+        energy = self.monitor.energy
+        quality = EnergyQuality(energy.complete, energy.estimated)
+        if energy.joules is None or quality == self._energy_quality:
+            return
+        self._energy_quality = quality
+        self.context.events.append("energy", complete=quality.complete, estimated=quality.estimated)
 
     # -- the end of a step ------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import torch
 
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.gpt import GPT
+from andrea_engine.model.operations import EagerOperations, Operations
 from andrea_engine.model.shape import ModelShape
 from andrea_engine.train.optimizer import AdamW
 from tests.model import reference
@@ -19,11 +20,11 @@ BATCH = [[1, 4, 2, 2], [6, 0, 3, 5]]
 TARGETS = [[4, 2, 2, 6], [0, 3, 5, 1]]
 
 
-def model(shape: ModelShape, std: float = 0.4) -> GPT:
+def model(shape: ModelShape, std: float = 0.4, operations: Operations | None = None) -> GPT:
     """Weights far from the usual small start, so that attention and activations are not nearly linear."""
     flat = FlatParameters(shape)
     flat.w.normal_(0, std, generator=torch.Generator().manual_seed(1))
-    return GPT(flat)
+    return GPT(flat, operations=operations)
 
 
 @pytest.mark.parametrize("mlp", ["relu", "relu2"])
@@ -44,9 +45,12 @@ def test_norm_of_a_small_stream_is_held_back_by_its_epsilon() -> None:
     np.testing.assert_allclose(got, reference.logits(weights, TINY, BATCH[0]), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("operations", [Operations, EagerOperations])
 @pytest.mark.parametrize("mlp", ["relu", "relu2"])
-def test_loss_and_gradients_match_the_plain_reference(mlp: Literal["relu", "relu2"]) -> None:
-    gpt = model(ModelShape(d_model=4, layers=2, heads=2, context=5, vocab=7, mlp=mlp))
+def test_loss_and_gradients_match_the_plain_reference(
+    mlp: Literal["relu", "relu2"], operations: type[Operations]
+) -> None:
+    gpt = model(ModelShape(d_model=4, layers=2, heads=2, context=5, vocab=7, mlp=mlp), operations=operations())
     weights = gpt.flat.w.numpy().astype(np.float64)
     loss = gpt.loss(torch.tensor(BATCH), torch.tensor(TARGETS))
     torch.autograd.backward(loss)
@@ -79,6 +83,22 @@ def test_gradients_of_micro_batches_add_up() -> None:
     for ids, targets in zip(BATCH, TARGETS, strict=True):
         torch.autograd.backward(gpt.loss(torch.tensor([ids]), torch.tensor([targets])) / 2)
     torch.testing.assert_close(gpt.flat.g, together, rtol=1e-5, atol=1e-6)
+
+
+def test_eager_gradients_replace_what_stood_there_and_then_add_up() -> None:
+    """The first micro-batch overwrites the matrices, whatever the last step left; the embeddings are cleared."""
+    operations = EagerOperations()
+    gpt = model(TINY, operations=operations)
+    gpt.flat.overwrites_matrices = True
+    plain = model(TINY)
+    gpt.flat.g.fill_(math.nan)
+    gpt.flat.clear_gradients()
+    for part, (ids, targets) in enumerate(zip(BATCH, TARGETS, strict=True)):
+        operations.overwrite = part == 0
+        for each in (gpt, plain):
+            torch.autograd.backward(each.loss(torch.tensor([ids]), torch.tensor([targets])) / 2)
+    gpt.flat.check_views()
+    torch.testing.assert_close(gpt.flat.g, plain.flat.g, rtol=1e-5, atol=1e-6)
 
 
 def test_too_many_tokens_are_refused() -> None:

@@ -1,0 +1,105 @@
+"""Pins: checkpoints that the keep rule leaves alone. They are events, so the log tells who pinned what, and why.
+
+A pin may be set while an engine trains. Whoever pins and whoever removes holds the lock on the event log meanwhile,
+so that a checkpoint is never removed between the look whether it is there and the pin, nor the other way round. The
+engine does not wait for that lock: it removes with its next save instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from andrea_engine.run.checkpoint import checkpoint_name, inspect_checkpoint
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import NoCheckpointError, RunError
+from andrea_engine.run.events import Event, EventLog, parse_event, read_events
+from andrea_engine.run.intent import GUARD_PATIENCE, guard
+from andrea_engine.run.tailing import LineTail
+
+_WHY = {
+    "operator": "asked for by the operator",
+    "halt": "saved at the halt",
+    "pivot": "pivot point",
+    "fork": "this run was forked here",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PinNote:
+    """A pin: why, by whom ('' for the engine) and when (seconds since the epoch)."""
+
+    why: str
+    by: str
+    time: float
+
+
+class PinFollower:
+    """The pins as the event log tells them; `read` takes in what was added since the last call."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._tail = LineTail(directory.events)
+
+    def read(self, pinned: set[int]) -> None:
+        """Bring `pinned` up to the log: pins are added, unpinned steps taken out, in the order of the log."""
+        while lines := self._tail.read():
+            for event in map(parse_event, lines):
+                if event is None or event.step is None:
+                    continue
+                note = pin_of(event)
+                if note is not None:
+                    pinned.add(event.step)
+                elif event.kind == "unpin":
+                    pinned.discard(event.step)
+
+
+def pin_of(event: Event) -> PinNote | None:
+    """The pin that an event sets, or None."""
+    if event.kind == "pin":
+        return PinNote(event.text("reason") or "pinned", event.text("by"), event.time)
+    if event.kind == "save_durable" and event.facts.get("pinned") is True:
+        reason = event.text("reason")
+        return PinNote(_WHY.get(reason, reason), "", event.time)
+    return None
+
+
+def pin(
+    directory: RunDirectory, step: int, *, by: str, reason: str = "pinned by hand", patience: float = GUARD_PATIENCE
+) -> None:
+    """Keep the checkpoint of `step` until it is unpinned. Safe while an engine trains.
+
+    Raises NoCheckpointError when it is not there or not valid, RunError when the log cannot be written or is busy for
+    `patience` seconds.
+    """
+    events = _log(directory)
+    with guard(directory, patience, what="pins"):
+        path = directory.path / checkpoint_name(step)
+        if not os.path.lexists(path):
+            raise NoCheckpointError(f"{path.name} is not there any more, so it cannot be pinned")
+        file = inspect_checkpoint(path)
+        if not file.valid:
+            raise NoCheckpointError(f"step {step:,} cannot be pinned: {file.path.name} {file.problem}")
+        _append(events, "pin", step=step, by=by, reason=reason)
+
+
+def unpin(directory: RunDirectory, step: int, *, by: str) -> None:
+    """Give the checkpoint of `step` back to the keep rule. Raises RunError as `pin` does."""
+    events = _log(directory)
+    with guard(directory, what="pins"):
+        _append(events, "unpin", step=step, by=by)
+
+
+def _log(directory: RunDirectory) -> EventLog:
+    return EventLog(directory.events, last_session(read_events(directory.events)))
+
+
+def last_session(events: Iterable[Event]) -> int:
+    """The session that was the last to start; 0 before the first."""
+    return max((event.session for event in events), default=0)
+
+
+def _append(events: EventLog, kind: str, **facts: object) -> None:
+    events.append(kind, at=None, **facts)
+    if events.problem:
+        raise RunError(f"{events.path}: {events.problem}")
