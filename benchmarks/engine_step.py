@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from andrea_engine.model.shape import ModelShape
+from andrea_engine.train.environment import Precision
 from benchmarks.measure import Case, Summary, interleave, repeats_for, summarise
 from benchmarks.models import LR, EngineStep, HuggingFaceStep, fresh, precision_by_itself, preset_shape
 from benchmarks.report import Outcome, Scale, Target
@@ -31,17 +32,21 @@ def measure(scale: Scale) -> Outcome:
 
 
 def _measure_steps(outcome: Outcome, scale: Scale, name: str, shape: ModelShape, batch: int) -> None:
+    """Each side at its best: ours in the precision that an engine chooses on this CPU, the peer in its faster one.
+
+    Both in float32 stand under `details`. A share of the GEMM peak is one of the float32 peak, whatever ours is.
+    """
     seconds = 0.0 if scale.quick else SAMPLE_SECONDS
     side = 256 if scale.quick else 2048
-    steps: dict[str, EngineStep | HuggingFaceStep] = {"ours": EngineStep(fresh(shape), batch)}
+    own = precision_by_itself(scale.threads)
+    precisions: list[Precision] = ["fp32"] if own == "fp32" else ["fp32", own]
+    steps: dict[str, EngineStep | HuggingFaceStep] = {
+        f"ours_{precision}": EngineStep(fresh(shape), batch, precision) for precision in precisions
+    }
     try:
-        peer = HuggingFaceStep(shape, batch)
+        steps |= {f"hf_{precision}": HuggingFaceStep(shape, batch, precision) for precision in precisions}
     except ImportError as error:
         outcome.problems.append(f"step_{name}_vs_hf: {error}; install it with: pip install -e '.[bench]'")
-    else:
-        steps["hf"] = peer
-    if precision_by_itself(scale.threads) == "bf16":  # beside the comparison, which is in float32 on both sides
-        steps["ours_bf16"] = EngineStep(fresh(shape), batch, "bf16")
     cases = {key: Case(step, repeats=repeats_for(step, seconds)) for key, step in steps.items()}
     cases["gemm"] = _gemm(side, seconds)
     taken = interleave(cases, *scale.rounds(7, 11))
@@ -50,20 +55,25 @@ def _measure_steps(outcome: Outcome, scale: Scale, name: str, shape: ModelShape,
     tokens = batch * shape.context
     flops, gemm_flops = shape.flops_per_token(shape.context) * tokens, 2 * side**3
     peak = gemm_flops / summaries["gemm"].median
-    hf = summaries.get("hf")
-    if hf is not None:
-        outcome.compare(f"step_{name}_vs_hf", hf, summaries["ours"])
+    ours, plain = summaries[f"ours_{own}"], summaries["ours_fp32"]
+    peers = [summary for key, summary in summaries.items() if key.startswith("hf_")]
+    details: dict[str, object] = {}
+    if peers:
+        outcome.compare(f"step_{name}_vs_hf", min(peers, key=lambda peer: peer.median), ours)
+        details["fp32_vs_hf_fp32"] = round(summaries["hf_fp32"].median / plain.median, 4)
     outcome.details[f"step_{name}"] = {
         "batch": [batch, shape.context],
         "n_params": shape.n_params,
-        "attention_of_hf": getattr(steps.get("hf"), "attention", None),
+        "precision": own,
+        "attention_of_hf": getattr(steps.get("hf_fp32"), "attention", None),
         "tokens_per_second": {key: round(tokens / s.median, 1) for key, s in summaries.items() if key != "gemm"},
         "gemm_peak_gflops": round(peak / 1e9, 1),
-        "share_of_gemm_peak": round(flops / summaries["ours"].median / peak, 4),
+        "fp32_share_of_gemm_peak": round(flops / plain.median / peak, 4),
+        **details,
         **_facts(summaries),
     }
     if name == "12m":
-        outcome.compare("step_12m_vs_gemm_peak", summaries["gemm"], summaries["ours"], flops / gemm_flops)
+        outcome.compare("step_12m_vs_gemm_peak", summaries["gemm"], ours, flops / gemm_flops)
 
 
 def _gemm(side: int, seconds: float) -> Case:

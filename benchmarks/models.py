@@ -61,10 +61,10 @@ class EngineStep:
 class HuggingFaceStep:
     """The usual loop over `GPT2LMHeadModel`: `torch.optim.AdamW` with its defaults, `clip_grad_norm_`, no dropout.
 
-    Raises ImportError when transformers is not installed.
+    bf16 is what its users take: autocast. Raises ImportError when transformers is not installed.
     """
 
-    def __init__(self, shape: ModelShape, batch: int) -> None:
+    def __init__(self, shape: ModelShape, batch: int, precision: Precision = "fp32") -> None:
         transformers: Any = importlib.import_module("transformers")
         config = transformers.GPT2Config(
             vocab_size=shape.vocab,
@@ -86,9 +86,11 @@ class HuggingFaceStep:
         self.parameters = list(self.model.parameters())
         self.optimizer = torch.optim.AdamW(self.parameters, lr=LR, weight_decay=0.1)
         self.inputs = random_batch(shape, batch)[:, :-1]
+        self.autocast = precision == "bf16"
 
     def __call__(self) -> None:
-        loss = self.model(input_ids=self.inputs, labels=self.inputs).loss
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+            loss = self.model(input_ids=self.inputs, labels=self.inputs).loss
         loss.backward()
         float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)

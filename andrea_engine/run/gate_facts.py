@@ -43,6 +43,20 @@ def gate_facts(events: Iterable[Event]) -> GateFacts | None:
     return branch[-1][1] if branch else None
 
 
+def nonfinite_halt(events: Iterable[Event]) -> Event | None:
+    """The halt because of steps that were not finite which nobody has answered yet; its `step` is not None.
+
+    An override, a roll-back and a pivot are answers.
+    """
+    halt: Event | None = None
+    for event in events:
+        if event.kind == "halt" and event.step is not None:
+            halt = event if event.text("cause") == "nonfinite" else None
+        elif event.kind in {"override", "rollback", "pivot"}:
+            halt = None
+    return halt
+
+
 def counted_after(events: Iterable[Event]) -> int:
     """Samples up to this step do not count: the operator went on in spite of them. -1 when all count."""
     overrides: list[int] = []

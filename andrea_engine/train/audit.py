@@ -10,7 +10,7 @@ from andrea_engine.model.gpt import GPT
 from andrea_engine.model.sampling import SamplerConfig
 from andrea_engine.run.config import GateTable
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.gate_facts import counted_after
+from andrea_engine.run.gate_facts import counted_after, nonfinite_halt
 from andrea_engine.run.loss_entry import current_branch
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.samples import Sample, read_samples, write_samples
@@ -63,12 +63,13 @@ class Audit:
             before, self.status = self.status, self._observe(sample)
         if counted and not self._recorded(counted[-1].step):
             self._record(counted[-1], before)
-        if self.status.halt_reason is None:
+        advice = "go on only with --override-halt, or from an earlier checkpoint"
+        if self.status.halt_reason is not None:
+            return f"the coherence gate halted this run at step {step:,} ({self.status.halt_reason}); {advice}"
+        if self._context.options.override_halt:
             return None
-        return (
-            f"the coherence gate halted this run at step {step:,} ({self.status.halt_reason}); "
-            f"go on only with --override-halt, or from an earlier checkpoint"
-        )
+        halt = nonfinite_halt(self._context.history)
+        return None if halt is None else f"this run was halted at step {halt.step:,} ({halt.text('reason')}); {advice}"
 
     def _observe(self, sample: Sample) -> GateStatus:
         return self._gate.observe(sample.step, scores_of(sample), sample.ema)

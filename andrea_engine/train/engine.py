@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import socket
@@ -79,6 +80,9 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
     # Idle OpenMP threads spin by default; on a machine with other work that costs two thirds of the speed. Read once,
     # when PyTorch loads its OpenMP library. A value from outside wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    gc.disable()  # the imports make a million objects that live as long as the engine: looking for garbage is vain
     torch_import = threading.Thread(target=importlib.import_module, args=("torch",), daemon=True)
     torch_import.start()  # 2 s of reading libraries, while this thread prepares the data
     reporter.set(total_steps=config.schedule.steps, target_step=options.until_step or config.schedule.steps)
@@ -130,6 +134,8 @@ def _live(context: EngineContext, torch_import: threading.Thread) -> ExitCode:
     torch_import.join()
     from andrea_engine.train.trainer import Trainer
 
+    gc.freeze()
+    gc.enable()
     trainer = Trainer(context, prepared)
     return trainer.run()
 

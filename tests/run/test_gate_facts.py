@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from andrea_engine.run.events import Event
-from andrea_engine.run.gate_facts import GateFacts, counted_after, gate_facts
+from andrea_engine.run.gate_facts import GateFacts, counted_after, gate_facts, nonfinite_halt
 
 
 def event(kind: str, step: int | None, **facts: object) -> Event:
@@ -68,3 +68,13 @@ def test_which_samples_the_operator_left_behind() -> None:
     assert counted_after([event("override", 100), event("rollback", 100)]) == 100
     assert counted_after([event("override", 100), event("rollback", 50), event("override", 70)]) == 70
     assert counted_after([event("override", None)]) == -1
+
+
+def test_a_halt_for_steps_that_are_not_finite_stands_until_somebody_answers_it() -> None:
+    halt = event("halt", 14, cause="nonfinite", reason="3 steps in a row")
+    assert nonfinite_halt([sample(10), halt, event("start", None), event("stop", 14)]) == halt
+    assert nonfinite_halt([sample(10)]) is None
+    assert nonfinite_halt([event("halt", 14, cause="gate")]) is None, "the gate counts the samples itself"
+    for answer in ("override", "rollback", "pivot"):
+        assert nonfinite_halt([halt, event(answer, 10)]) is None
+        assert nonfinite_halt([event(answer, 10), halt]) == halt

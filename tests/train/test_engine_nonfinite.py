@@ -38,6 +38,15 @@ def test_three_steps_in_a_row_halt_with_the_last_good_checkpoint_pinned(healthy:
     assert records.checkpoints(healthy) == [10]
     assert records.checkpoint(healthy, 10).read_bytes() == good
     assert condition(healthy).word == "halted"
+    assert halt.text("cause") == "nonfinite"
+    again = andrea_engine("train", healthy.path, "--steps", 100)
+    assert again.code == 6
+    assert "this run was halted at step 14" in again.out
+    assert "go on only with --override-halt, or from an earlier checkpoint" in again.out
+    assert records.events(healthy, "nonfinite") == events, "not one step of it was trained again"
+    configure(healthy, {})
+    assert andrea_engine("train", healthy.path, "--steps", 20, "--override-halt").code == 0
+    assert andrea_engine("train", healthy.path, "--steps", 21).code == 0, "the override has answered the halt"
     assert all(b"NaN" not in path.read_bytes() for path in (healthy.loss, healthy.journal, healthy.events))
 
 
