@@ -20,6 +20,7 @@ COMMANDS = (
     "train",
     "status",
     "check",
+    "repair",
     "inspect",
     "score",
     "sample",

@@ -23,12 +23,14 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ConfigError, NoCheckpointError
 from andrea_engine.run.events import EventLog, known_digests, read_events
 from andrea_engine.run.heartbeat import read_heartbeat, write_heartbeat
-from andrea_engine.run.io import atomic_write, fsync_directory
+from andrea_engine.run.io import atomic_write, ensure_folder, fsync_directory, read_optional
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.loss_entry import current_branch
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.loss_record import EMPTY, LossRecord
 from andrea_engine.run.samples import read_samples, write_samples
+
+FORKED_LIMIT = 64 * 1024 * 1024  # bytes of run.toml, of what was resolved, of the tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +107,10 @@ def fork(directory: RunDirectory, target: RunDirectory, step: int) -> Forked:
     try:
         target.path.mkdir(parents=True)
         for name in (directory.config.name, directory.resolved.name, directory.tokenizer.name):
-            if (directory.path / name).exists():
-                shutil.copyfile(directory.path / name, target.path / name)
-        if directory.tokens.is_dir():
+            data = read_optional(directory.path / name, FORKED_LIMIT)
+            if data is not None:
+                atomic_write(target.path / name, data)
+        if directory.tokens.is_dir() and not directory.tokens.is_symlink():
             target.tokens.mkdir()
             for source in sorted(directory.tokens.iterdir()):
                 if source.is_file() and not source.is_symlink():
@@ -157,7 +160,10 @@ def _recorded(directory: RunDirectory) -> list[int]:
 
 def _new_archive(directory: RunDirectory, from_step: int, step: int) -> Path:
     """A new folder in the archive; an existing one is never used again."""
-    directory.archive.mkdir(exist_ok=True)
+    try:
+        ensure_folder(directory.archive)
+    except OSError as error:
+        raise ConfigError(f"{directory.archive} cannot be used: {error.strerror}") from error
     for number in range(1, 10_000):
         archive = directory.archive / f"rollback-{number:04d}-from-{from_step}-to-{step}"
         taken = any(entry.name.startswith(f"rollback-{number:04d}-") for entry in os.scandir(directory.archive))

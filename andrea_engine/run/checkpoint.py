@@ -101,6 +101,11 @@ def list_checkpoints(directory: Path, n_params: int | None = None) -> list[Check
     return sorted(found, key=lambda file: file.step, reverse=True)
 
 
+def is_of_another_model(file: CheckpointFile) -> bool:
+    """True when the file is whole, but holds another number of parameters than the model it was looked at for."""
+    return file.problem is not None and file.n_params is not None and "this model has" in file.problem
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of a regular file, as hexadecimal text. Raises OSError."""
     digest = hashlib.sha256()
@@ -152,7 +157,7 @@ def choose_checkpoint(
     files = list_checkpoints(directory, n_params)
     for file in files:
         problem = file.problem
-        if problem is not None and file.n_params is not None and "this model has" in problem:
+        if is_of_another_model(file):
             raise NoCheckpointError(f"{file.path} {problem}; check that run.toml and the directory belong together")
         known = digests.get(file.step)
         problem = problem or digest_problem(file.path, known) or deep(file.path)

@@ -130,7 +130,7 @@ def condition(
         "crashed",
         alive=False,
         sentence=f"the engine ended without a word in phase {beat.phase} at step {beat.step:,}; "
-        f"resume goes on from the last saved checkpoint",
+        f"resume goes on from the last checkpoint",
     )
 
 

@@ -121,9 +121,10 @@ class RunDirectory:
 
     def _pivot_archives(self) -> list[Path]:
         try:
-            names = os.listdir(self.archive)
+            names = [] if self.archive.is_symlink() else os.listdir(self.archive)
         except OSError:
             return []
+        names = [name for name in names if not (self.archive / name).is_symlink()]
         found = [(int(m[1]), m[0]) for m in map(ARCHIVE_PATTERN.fullmatch, names) if m]
         return [self.archive / name for _, name in sorted(found)]
 

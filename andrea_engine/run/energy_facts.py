@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from andrea_engine.run.config import RunConfig
@@ -51,17 +51,17 @@ def last_quality(events: Iterable[Event]) -> EnergyQuality:
     return next((energy_quality(event) for event in reversed(list(events)) if event.kind == "energy"), EnergyQuality())
 
 
-def energy_span(entries: Iterable[LossEntry], before: EnergySpan | None = None) -> EnergySpan | None:
+def energy_span(entries: Sequence[LossEntry], before: EnergySpan | None = None) -> EnergySpan | None:
     """The span of a record, or of `before` continued by new entries; None while no energy is known."""
-    span = before
-    for entry in entries:
-        if entry.energy_j is None:
-            continue
-        if span is None:
-            span = EnergySpan(entry.step, entry.energy_j, entry.step, entry.energy_j)
-        else:
-            span = EnergySpan(span.first_step, span.first_j, entry.step, entry.energy_j)
-    return span
+    last = _first_known(reversed(entries))
+    if last is None:
+        return before
+    first = _first_known(entries) if before is None else (before.first_step, before.first_j)
+    return None if first is None else EnergySpan(*first, *last)
+
+
+def _first_known(entries: Iterable[LossEntry]) -> tuple[int, float] | None:
+    return next(((entry.step, entry.energy_j) for entry in entries if entry.energy_j is not None), None)
 
 
 def cost(joules: float | None, config: RunConfig | None) -> float | None:

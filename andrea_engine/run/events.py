@@ -2,7 +2,8 @@
 
 Kinds: `start`, `resumed`, `phase`, `save_asked`, `save_seen`, `save_writing`, `save_durable`, `save_failed`, `removed`,
 `sample`, `validation`, `gate`, `nonfinite`, `halt`, `override`, `pin`, `unpin`, `rollback`, `forked`,
-`pivot_asked`, `pivot_seen`, `pivot_cancelled`, `pivot` (done), `notice`, `error`, `stop`.
+`pivot_asked`, `pivot_seen`, `pivot_cancelled`, `pivot` (done), `energy` (how it was measured, from then on),
+`notice`, `error`, `stop`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import msgspec
 
 from andrea_engine.run.directory import ARCHIVE_PATTERN, RunDirectory
 from andrea_engine.run.errors import ConfigError, RunError
-from andrea_engine.run.io import atomic_write, read_optional
+from andrea_engine.run.io import atomic_write, open_regular, read_optional
 from andrea_engine.run.receipt import CheckpointDigests, RecordPrefix
 
 FILE_LIMIT = 4 * 1024 * 1024
@@ -97,9 +97,8 @@ def guard(directory: RunDirectory, patience: float = GUARD_PATIENCE, what: str =
     The lock is on the event log: a file that is there and is never replaced. It ends with its process. Raises RunError
     when somebody else holds it for `patience` seconds, or the directory cannot be written.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = os.open(directory.events, flags, 0o666)
+        descriptor = open_regular(directory.events, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     except OSError as error:
         raise RunError(f"{directory.events} cannot be opened: {error.strerror}") from None
     try:

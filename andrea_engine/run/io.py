@@ -45,6 +45,14 @@ def fsync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def ensure_folder(path: Path) -> None:
+    """Make a folder unless it is there. Raises OSError when the name is taken, also by a link to a folder elsewhere."""
+    with contextlib.suppress(FileExistsError):
+        path.mkdir()
+    if not stat.S_ISDIR(path.lstat().st_mode):
+        raise OSError(20, "it is not a folder of the run itself", str(path))
+
+
 def preallocate(descriptor: int, size: int) -> None:
     """Reserve `size` bytes, so that a full disk shows before anything is written."""
     if size == 0 or not hasattr(os, "posix_fallocate"):
@@ -104,9 +112,10 @@ def atomic_write(
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     """Open a regular file without following a link and without waiting on a pipe.
 
-    Raises OSError when `path` is missing, a link, or anything that is not a regular file.
+    With O_CREAT it is made under the user's umask. Raises OSError when `path` is missing, a link, or anything that is
+    not a regular file.
     """
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(22, "not a regular file", str(path))
@@ -114,10 +123,15 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def read_regular(path: Path, limit: int = 1 << 30) -> bytes:
-    """Read a regular file of at most `limit` bytes. Raises OSError, also when it is larger."""
+    """Read a regular file of at most `limit` bytes. Raises OSError, also when it is larger: then before reading it."""
     descriptor = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
-        data = file.read(limit + 1)
+        size = os.fstat(descriptor).st_size
+        data = file.read(size + 1) if size <= limit else b""  # as much memory as it takes, and not as it may take
+        if len(data) > size:
+            data += file.read(limit + 1 - len(data))  # it grew meanwhile
+    if size > limit:
+        raise OSError(27, f"larger than {limit:,} bytes", str(path))
     if len(data) > limit:
         raise OSError(27, f"larger than {limit:,} bytes", str(path))
     return data
@@ -133,7 +147,7 @@ def read_optional(path: Path, limit: int = 1 << 30) -> bytes | None:
 
 def append_line(path: Path, line: bytes) -> None:
     """Append one line with a single write. After a torn last line a new line is started first."""
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    descriptor = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         end = os.fstat(descriptor).st_size
         if end and os.pread(descriptor, 1, end - 1) != b"\n":

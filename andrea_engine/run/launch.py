@@ -15,6 +15,7 @@ from typing import IO
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
+from andrea_engine.run.io import open_regular
 from andrea_engine.run.process import boot_id, is_alive, lock_holders, start_time
 
 REQUESTS = {"save": signal.SIGUSR1, "pivot": signal.SIGUSR1, "stop": signal.SIGTERM, "kill": signal.SIGKILL}
@@ -41,8 +42,7 @@ def spawn_engine(directory: RunDirectory, arguments: Sequence[str] = ()) -> subp
 
 
 def _open_log(directory: RunDirectory) -> IO[bytes]:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(directory.log, flags, 0o666), "ab")
+    return os.fdopen(open_regular(directory.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
 
 
 @dataclass(frozen=True, slots=True)

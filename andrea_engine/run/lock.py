@@ -34,7 +34,7 @@ class EngineLock:
 def _acquire(directory: RunDirectory) -> int | None:
     path = directory.lock
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise ConfigError(f"{directory.path} cannot be written ({error.strerror}); check its permissions") from error
     try:

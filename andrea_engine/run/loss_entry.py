@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 
-class LossEntry(msgspec.Struct, frozen=True, kw_only=True):
+class LossEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known of one step.
 
     `loss`, `ema` (debiased, beta 0.99), `grad_norm`: nats and the global gradient norm, None when not finite or not

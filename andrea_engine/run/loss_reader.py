@@ -17,7 +17,7 @@ from andrea_engine.run.io import open_regular, read_regular
 from andrea_engine.run.loss_entry import LossEntry, decode_entries, entry_from, loads_bounded
 
 READ_CHUNK = 4 * 1024 * 1024
-DOCUMENT_LIMIT = 512 * 1024 * 1024
+DOCUMENT_LIMIT = 128 * 1024 * 1024  # of a record on one line: a million pairs are a fifth of it
 _PUNCTUATION = b" \t\r\n,"
 
 
@@ -39,8 +39,10 @@ class LossReader:
     not begin as an array: to either we never append. `unparseable`: why the document cannot be read at present.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lines: bool = False) -> None:
+        """`lines`: the file is known to be JSON lines, whatever its first one looks like."""
         self.path = path
+        self._known_lines = lines
         self.end = 0
         self.size = 0
         self.entries_read = 0
@@ -77,7 +79,7 @@ class LossReader:
             self.size = status.st_size
             if self.end == 0:
                 head = os.pread(descriptor, 4096, 0)
-                self.lines_format = _is_lines(head)
+                self.lines_format = self._known_lines or _is_lines(head)
                 self.array = not head or head.startswith(b"[")
             if not self.lines_format:
                 return self._read_document(status)
@@ -116,7 +118,7 @@ class LossReader:
         return entries
 
     def _read_lines(self, data: bytes, *, full: bool) -> list[LossEntry]:
-        region = data[: data.rfind(b"\n") + 1]
+        region = data if data.endswith(b"\n") else data[: data.rfind(b"\n") + 1]
         tail = data[len(region) :].strip(b"[]" + _PUNCTUATION)
         if tail.endswith(b"}") and _parse_line(tail) is not None:
             region = data  # the last entry is whole, only its newline is missing
@@ -128,15 +130,23 @@ class LossReader:
             if full:
                 self._skip(region)
             return []
-        body = region[:last].lstrip(b"[" + _PUNCTUATION)
         try:
-            entries = _normalised(decode_entries(b"[" + _joined(body) + b"]"))
+            entries = _normalised(decode_entries(self._as_array(region, last)))
             self._line += region.count(b"\n", 0, last)
         except ValueError:
             entries = self._read_carefully(region[:last])
         self.end += last
         self.entries_read += len(entries)
         return entries
+
+    def _as_array(self, region: bytes, last: int) -> bytes:
+        """The entries of region[:last] as one JSON array. A long record is hundreds of megabytes: copied once."""
+        first = region.find(b"{", 0, last)
+        if first < 0 or region[:first].strip(b"[" + _PUNCTUATION):
+            raise ValueError("something else than entries")
+        if self.array:
+            return b"".join((b"[", memoryview(region)[first:last], b"]"))
+        return b"[" + _joined(region[first:last]) + b"]"
 
     def _read_carefully(self, region: bytes) -> list[LossEntry]:
         """Line by line, so that one bad line costs only itself."""

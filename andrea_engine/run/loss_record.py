@@ -11,15 +11,17 @@ import contextlib
 import os
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ConfigError
-from andrea_engine.run.io import atomic_write, fsync_directory, open_regular, write_all
+from andrea_engine.run.io import atomic_write, ensure_folder, fsync_directory, open_regular, write_all
 from andrea_engine.run.loss_entry import LossEntry, current_branch
 from andrea_engine.run.loss_reader import LossReader
 
 EMPTY = b"[\n]\n"
 CLOSING = b"\n]\n"
+_CLOSED = (CLOSING, b"\n]")
 
 
 @dataclass(slots=True)
@@ -96,41 +98,17 @@ class LossRecord:
             )
 
     def _read_journal(self) -> list[LossEntry]:
-        return LossReader(self.directory.journal).read_all()
+        return LossReader(self.directory.journal, lines=True).read_all()
 
     def _repair_end(self, reader: LossReader, recovery: Recovery) -> None:
         """Close the array behind the last complete entry; a torn entry is kept aside, never thrown away."""
-        path = self.directory.loss
-        if not path.exists():
-            atomic_write(path, EMPTY)
+        if not os.path.lexists(self.directory.loss):
+            atomic_write(self.directory.loss, EMPTY)
             self._end = 1
             return
-        try:
-            descriptor = open_regular(path, os.O_RDWR)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be opened ({error.strerror}); it has to be a file of its own") from error
-        try:
-            size = os.fstat(descriptor).st_size
-            self._end = reader.end if reader.entries_read else min(size, 1)
-            tail = os.pread(descriptor, size - self._end, self._end)
-            if tail in (CLOSING, b"\n]"):
-                return
-            remainder = tail.strip(b" \r\n,[]")
-            if remainder:
-                self.directory.archive.mkdir(exist_ok=True)
-                aside = self.directory.archive / f"torn-loss-at-{self._end}.txt"
-                atomic_write(aside, tail)
-                recovery.notices.append(
-                    f"cut a half-written entry of {len(remainder)} bytes off .loss.json (kept in archive/{aside.name})"
-                )
-            if self._end == 0:
-                write_all_at(descriptor, b"[", 0)
-                self._end = 1
-            write_all_at(descriptor, CLOSING, self._end)
-            os.ftruncate(descriptor, self._end + len(CLOSING))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        self._end, notice = close_array(self.directory, reader)
+        if notice:
+            recovery.notices.append(notice)
 
     # -- while training ---------------------------------------------------------------------------------------
 
@@ -217,6 +195,65 @@ class LossRecord:
         self._unwritten = b""
         os.fsync(journal)  # last: should it fail, entries go to the journal that has the name now
         fsync_directory(self.directory.path)
+
+
+def close_array(directory: RunDirectory, reader: LossReader) -> tuple[int, str]:
+    """Close the array of `.loss.json` behind the last complete entry; a torn entry is copied to the archive first.
+
+    `reader` has read all of it. Returns the offset behind the last entry, and what was cut off, in words. Raises
+    ConfigError when the file cannot be opened, OSError when it cannot be written: then again from the start.
+    """
+    path = directory.loss
+    try:
+        descriptor = open_regular(path, os.O_RDWR)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be opened ({error.strerror}); it has to be a file of its own") from error
+    try:
+        end, tail = _behind_the_last(descriptor, reader)
+        if tail in _CLOSED:
+            return end, ""
+        remainder = tail.strip(b" \r\n,[]")
+        notice = ""
+        if remainder:
+            aside = _keep_torn(directory, end, tail)
+            notice = f"cut a half-written entry of {len(remainder)} bytes off .loss.json (kept in archive/{aside.name})"
+        if end == 0:
+            write_all_at(descriptor, b"[", 0)
+            end = 1
+        write_all_at(descriptor, CLOSING, end)
+        os.ftruncate(descriptor, end + len(CLOSING))
+        os.fsync(descriptor)
+        return end, notice
+    finally:
+        os.close(descriptor)
+
+
+def is_closed(reader: LossReader) -> bool:
+    """Whether the array that `reader` has read all of ends as it should. Raises OSError."""
+    descriptor = open_regular(reader.path)
+    try:
+        return _behind_the_last(descriptor, reader)[1] in _CLOSED
+    finally:
+        os.close(descriptor)
+
+
+def _behind_the_last(descriptor: int, reader: LossReader) -> tuple[int, bytes]:
+    """Offset behind the last complete entry, and what follows it."""
+    size = os.fstat(descriptor).st_size
+    end = reader.end if reader.entries_read else min(size, 1)
+    return end, os.pread(descriptor, size - end, end)
+
+
+def _keep_torn(directory: RunDirectory, end: int, tail: bytes) -> Path:
+    """A copy of a torn end in the archive, under a name that nothing has yet."""
+    ensure_folder(directory.archive)
+    aside = directory.archive / f"torn-loss-at-{end}.txt"
+    number = 2
+    while os.path.lexists(aside):
+        aside = directory.archive / f"torn-loss-at-{end}-{number}.txt"
+        number += 1
+    atomic_write(aside, tail)
+    return aside
 
 
 def _uncommitted(recorded: list[LossEntry], journal: list[LossEntry], checkpoint_step: int) -> list[LossEntry]:

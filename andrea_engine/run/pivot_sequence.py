@@ -22,7 +22,13 @@ from andrea_engine.run.directory import RECEIPT, RunDirectory
 from andrea_engine.run.errors import ConfigError, RunError
 from andrea_engine.run.events import known_digests, pinned_steps, read_events
 from andrea_engine.run.intent import PivotIntent, Sealed, agreed_step, at_step, guard, read_intent, write_intent
-from andrea_engine.run.io import atomic_write, fsync_directory, read_regular, remove_stale_temporaries
+from andrea_engine.run.io import (
+    atomic_write,
+    ensure_folder,
+    fsync_directory,
+    read_regular,
+    remove_stale_temporaries,
+)
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.pivot import log, who
 from andrea_engine.run.policy import Policy, dump_policy, parse_policy
@@ -146,7 +152,7 @@ def _carry_out(directory: RunDirectory, intent: PivotIntent, sealed: Sealed, by:
     receipt = _written_receipt(archive, intent)
     if receipt is None:
         for folder in (directory.archive, archive):
-            folder.mkdir(exist_ok=True)
+            ensure_folder(folder)
             fsync_directory(folder.parent)
         remove_stale_temporaries(archive, is_alive)
         for name in sealed.archived:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -39,7 +40,7 @@ def set_aside(path: Path) -> str | None:
     """Move an unreadable file out of the way under a new name beside it; returns that name, None if nothing moved."""
     for number in range(1, 1000):
         target = path.with_name(f"{path.name}.unreadable-{number}")
-        if not target.exists():
+        if not os.path.lexists(target):
             try:
                 path.rename(target)
             except OSError:

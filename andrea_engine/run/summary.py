@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from bisect import bisect_right
 
 import msgspec
 
@@ -13,6 +14,7 @@ from andrea_engine.run.checkpoint import checkpoint_bytes, list_checkpoints
 from andrea_engine.run.condition import condition
 from andrea_engine.run.config import RunConfig, load_config
 from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.energy_facts import JOULES_PER_KWH, cost, energy_span, last_quality
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import Event, pinned_steps, read_events
 from andrea_engine.run.forecast import forecast_disk
@@ -23,9 +25,12 @@ from andrea_engine.run.loss_entry import LossEntry, current_branch
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.plain import clean
 from andrea_engine.run.samples import Sample, read_samples
+from andrea_engine.run.smoothing import Ema
 from andrea_engine.run.state import read_state
 
-RECENT_EVENTS = 20
+RECENT_EVENTS = 50
+TREND_STEPS = 1000
+TREND_NEEDS = 20  # entries
 
 
 class CheckpointFact(msgspec.Struct, frozen=True):
@@ -39,12 +44,21 @@ class CheckpointFact(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Facts; None is unknown. Times are seconds since the epoch, energy is kWh, sizes are bytes.
 
+    `energy_complete` False: the energy is a lower bound. `energy_estimated`: integrated from power readings. `cost` is
+    in `currency`.
+
+    `ema`: of the loss, beta 0.99. `ema_trend`: change of the recorded EMA a thousand steps, over the last `TREND_STEPS`
+    (or half the record, if shorter). `idle_seconds`: without progress, of a stalled engine only.
+
     `gate_low_in_row` to `alarms` are the coherence gate's: see `GateFacts`.
     """
 
     run: str
     state: str
     sentence: str
+    advice: str
+    idle_seconds: float | None
+    exit_code: int | None
     alive: bool
     pid: int | None
     session: int | None
@@ -58,11 +72,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     first_loss: float | None
     loss: float | None
     ema: float | None
+    ema_trend: float | None
     validation_loss: float | None
     lr: float | None
     grad_norm: float | None
     nonfinite_steps: int
     source: str | None
+    step_time: float | None
     step_seconds: float | None
     steps_per_minute: float | None
     tokens_per_second: float | None
@@ -70,6 +86,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     eta_seconds: float | None
     power_w: float | None
     energy_kwh: float | None
+    energy_complete: bool | None
+    energy_estimated: bool | None
+    joules_per_token: float | None
+    cost: float | None
+    currency: str
     telemetry: Telemetry | None
     saving: Saving | None
     last_save: LastSave | None
@@ -117,10 +138,14 @@ def summarise(directory: RunDirectory) -> Summary:
     typical = beat.step_seconds if beat and state.alive else None
     checkpoints, free = _checkpoints(directory, config, events), _free(directory)
     gate = gate_facts(events)
+    energy, quality = energy_span(entries), last_quality(events)
     return Summary(
         run=str(directory.path),
         state=state.word,
         sentence=state.sentence,
+        advice=state.advice,
+        idle_seconds=state.idle,
+        exit_code=beat.exit_code if beat and not state.alive else None,
         alive=state.alive,
         pid=beat.pid if beat and state.alive else None,
         session=beat.session if beat else None,
@@ -133,19 +158,26 @@ def summarise(directory: RunDirectory) -> Summary:
         entries=len(entries),
         first_loss=next((e.loss for e in entries if e.loss is not None), None),
         loss=last.loss if last else None,
-        ema=_last_ema(entries),
+        ema=_ema(entries),
+        ema_trend=_ema_trend(entries),
         validation_loss=next((e.number("loss") for e in reversed(events) if e.kind == "validation"), None),
         lr=last.lr if last else None,
         grad_norm=last.grad_norm if last else None,
         nonfinite_steps=sum(1 for e in entries if e.nonfinite),
         source=last.source if last else None,
+        step_time=beat.step_time if beat else None,
         step_seconds=typical,
         steps_per_minute=60.0 / typical if typical else None,
         tokens_per_second=beat.tokens_per_second if beat and state.alive else None,
         mfu=beat.mfu if beat and state.alive else None,
         eta_seconds=beat.eta_seconds if beat and state.alive else None,
         power_w=last.power_w if last else None,
-        energy_kwh=_energy(entries),
+        energy_kwh=energy.last_j / JOULES_PER_KWH if energy else None,
+        energy_complete=quality.complete,
+        energy_estimated=quality.estimated,
+        joules_per_token=energy.joules_per_token(config) if energy else None,
+        cost=cost(energy.last_j, config) if energy else None,
+        currency=config.power.currency if config else "",
         telemetry=beat.telemetry if beat and state.alive else None,
         saving=beat.saving if beat and state.alive else None,
         last_save=_last_save(beat, events),
@@ -166,7 +198,7 @@ def summarise(directory: RunDirectory) -> Summary:
         focus=focus_text(snapshot, step),
         arms=[{name: getattr(row, name) for name in row.__slots__} for row in arm_rows(snapshot)],
         policy=directory.policy_generation(),
-        events=[{"time": e.time, "kind": e.kind, **e.facts} for e in events[-RECENT_EVENTS:]],
+        events=[{**e.facts, "time": e.time, "kind": e.kind, "session": e.session} for e in events[-RECENT_EVENTS:]],
         problems=[clean(problem) for problem in problems],  # names in them need not be UTF-8
         time=round(time.time(), 3),
     )
@@ -198,13 +230,27 @@ def _state(directory: RunDirectory, problems: list[str]) -> dict[str, object] | 
         return None
 
 
-def _last_ema(entries: list[LossEntry]) -> float | None:
-    return next((e.ema for e in reversed(entries) if e.ema is not None), None)
+def _ema(entries: list[LossEntry]) -> float | None:
+    """What the record says, where each of its entries has it; else computed from the losses."""
+    if all(entry.ema is not None for entry in entries):
+        return entries[-1].ema if entries else None
+    ema = Ema()
+    for entry in entries:
+        ema.update(entry.loss)
+    return ema.value
 
 
-def _energy(entries: list[LossEntry]) -> float | None:
-    joules = next((e.energy_j for e in reversed(entries) if e.energy_j is not None), None)
-    return None if joules is None else joules / 3.6e6
+def _ema_trend(entries: list[LossEntry]) -> float | None:
+    if len(entries) < TREND_NEEDS:
+        return None
+    first, last = entries[0], entries[-1]
+    at = last.step - min(TREND_STEPS, (last.step - first.step) / 2)
+    index = bisect_right(entries, at, key=lambda entry: entry.step)
+    nearer_after = index < len(entries) and (index == 0 or entries[index].step - at < at - entries[index - 1].step)
+    before = entries[index if nearer_after else index - 1]
+    if last.ema is None or before.ema is None or before.step == last.step:
+        return None
+    return (last.ema - before.ema) / (last.step - before.step) * 1000
 
 
 def _last_save(beat: Heartbeat | None, events: list[Event]) -> LastSave | None:

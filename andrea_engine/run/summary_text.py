@@ -14,12 +14,15 @@ from andrea_engine.run.summary import Summary
 def render(s: Summary) -> str:
     """The facts in the order of the screen: alive, healthy, cost, details."""
     lines = [f"run         {clean(s.run)}", f"state       {clean(s.state)}: {clean(s.sentence)}"]
+    if s.advice:
+        lines.append(f"advice      {clean(s.advice)}")
     if s.n_params:
         where = f" on {clean(s.device)}" if s.device else ""
         lines.append(f"model       {s.n_params:,} parameters{where}")
     lines.append(f"step        {s.step:,}{f' of {s.total_steps:,}' if s.total_steps else ''}{_pace(s)}")
     if s.entries:
-        lines.append(f"loss        {_number(s.loss)}  EMA {_number(s.ema)}  first {_number(s.first_loss)} nats")
+        ema = f"EMA {_number(s.ema)}{_trend(s)}"
+        lines.append(f"loss        {_number(s.loss)}  {ema}  first {_number(s.first_loss)} nats")
         lines.append(f"validation  {_number(s.validation_loss)} nats on text never trained on")
         lines.append(f"optimiser   lr {_small(s.lr)}  grad norm {_number(s.grad_norm)}")
     if s.nonfinite_steps:
@@ -32,6 +35,10 @@ def render(s: Summary) -> str:
     return "\n".join(lines)
 
 
+def _trend(s: Summary) -> str:
+    return "" if s.ema_trend is None else f" ({s.ema_trend:+.4f} per 1,000 steps)"
+
+
 def _pace(s: Summary) -> str:
     if s.steps_per_minute is None:
         return ""
@@ -41,11 +48,21 @@ def _pace(s: Summary) -> str:
 
 
 def _power(s: Summary) -> str:
-    energy = f"{s.energy_kwh:.3f} kWh so far" if s.energy_kwh is not None else "energy unknown"
+    energy = _energy(s)
     if s.power_w is not None:
         return f"{s.power_w:.0f} W, {energy}"
     why = s.telemetry.gpu_problem if s.telemetry else ""
     return f"unknown{f' ({clean(why)})' if why else ''}, {energy}"
+
+
+def _energy(s: Summary) -> str:
+    if s.energy_kwh is None:
+        return "energy unknown"
+    least = "at least " if s.energy_complete is False else ""
+    guess = " (estimated)" if s.energy_estimated else ""
+    token = f", {s.joules_per_token:.3g} J/token" if s.joules_per_token is not None else ""
+    price = f", {s.cost:,.2f} {clean(s.currency)}".rstrip() if s.cost is not None else ""
+    return f"{least}{s.energy_kwh:.3f} kWh so far{guess}{token}{price}"
 
 
 def _sample(s: Summary) -> list[str]:

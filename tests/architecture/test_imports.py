@@ -81,6 +81,7 @@ def test_the_shared_packages_need_msgspec_and_nothing_else() -> None:
         ["train", "--help"],
         ["status", "RUN", "--json"],
         ["check", "RUN"],
+        ["repair", "RUN"],
         ["score", str(ROOT / "pyproject.toml")],
         ["backtest", "RUN/.samples.json"],
         ["train", "nowhere"],

@@ -30,8 +30,10 @@ def test_a_healthy_run(trained: TrainedRun, deep: list[str]) -> None:
 def test_json(trained: TrainedRun) -> None:
     report = json.loads(andrea_engine("check", trained.directory.path, "--json").out)
     assert report["ok"] is True
-    assert {finding["level"] for finding in report["findings"]} <= {"ok", "note"}
-    subjects = {finding["what"] for finding in report["findings"]}
+    assert (report["format"], report["deep"], report["exit_code"]) == (1, False, 0)
+    assert {finding["severity"] for finding in report["findings"]} <= {"ok", "note"}
+    assert all(set(finding) == {"severity", "path", "text", "advice"} for finding in report["findings"])
+    subjects = {finding["path"] for finding in report["findings"]}
     assert {"run.toml", ".loss.json", ".samples.json", ".state.json", "step_000040.bin"} <= subjects
 
 
@@ -85,11 +87,26 @@ def _samples(run: RunDirectory) -> None:
 )
 def test_damage(run_copy: RunDirectory, damage: Callable[[RunDirectory], None], reason: str) -> None:
     damage(run_copy)
-    result = andrea_engine("check", run_copy.path)
-    assert result.code == 1
+    result = andrea_engine("check", run_copy.path, "--deep")
+    assert result.code == (2 if damage is _config else 1)
     assert any(reason in line for line in _problems(result)), result.out
     assert "there are problems" in result.out
-    assert json.loads(andrea_engine("check", run_copy.path, "--json").out)["ok"] is False
+    report = json.loads(andrea_engine("check", run_copy.path, "--deep", "--json").out)
+    assert (report["ok"], report["exit_code"]) == (False, result.code)
+    assert all(finding["advice"] for finding in report["findings"] if finding["severity"] == "problem")
+
+
+def test_a_run_that_cannot_be_resumed_is_exit_code_5(run_copy: RunDirectory) -> None:
+    for step in (10, 20, 30, 40):
+        os.truncate(records.checkpoint(run_copy, step), 99)
+    result = andrea_engine("check", run_copy.path)
+    assert result.code == 5
+    assert "none that is valid, so the run cannot be resumed" in result.out
+
+
+def test_without_deep_the_bytes_are_not_read(run_copy: RunDirectory) -> None:
+    _flip(run_copy)
+    assert andrea_engine("check", run_copy.path).code == 0
 
 
 def test_deep_reads_the_numbers(run_copy: RunDirectory) -> None:

@@ -165,7 +165,7 @@ def carried_out(directory: RunDirectory, before: dict[str, bytes], archive: str 
     assert (receipt.problem, receipt.step, receipt.first_step) == (None, STEP, STEP + 1)
     assert directory.policy_generation() == 1
     report = check(directory)
-    assert report.ok, [finding for finding in report.findings if finding.level == "problem"]
+    assert report.ok, [finding for finding in report.findings if finding.severity == "problem"]
 
 
 def pivot_events(directory: RunDirectory) -> int:

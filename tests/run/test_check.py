@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from andrea_engine.run.check import Report, check
+from andrea_engine.run.check import check
 from andrea_engine.run.checkpoint import file_digest
 from andrea_engine.run.config import create_run
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.events import EventLog
+from andrea_engine.run.findings import Report
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.samples import Sample, write_samples
 from andrea_engine.run.state import write_state
@@ -41,14 +42,14 @@ def good(tmp_path: Path) -> RunDirectory:
     return directory
 
 
-def texts(report: Report, level: str) -> list[str]:
-    return [f"{finding.what}: {finding.text}" for finding in report.findings if finding.level == level]
+def texts(report: Report, severity: str) -> list[str]:
+    return [f"{finding.path}: {finding.text}" for finding in report.findings if finding.severity == severity]
 
 
-def one(report: Report, level: str) -> str:
-    found = texts(report, level)
+def one(report: Report, severity: str) -> str:
+    found = texts(report, severity)
     assert len(found) == 1, found
-    assert report.ok == (level != "problem")
+    assert report.ok == (severity != "problem")
     return found[0]
 
 
@@ -65,9 +66,10 @@ def test_a_good_run(good: RunDirectory) -> None:
         ".state.json: readable",
     ]
     assert report.findings[0].as_dict() == {
-        "level": "ok",
-        "what": "run.toml",
+        "severity": "ok",
+        "path": "run.toml",
         "text": f"{COUNT} parameters, 5,000 steps planned",
+        "advice": "",
     }
 
 
@@ -85,7 +87,9 @@ def test_a_flipped_bit_is_found_by_the_digest(good: RunDirectory) -> None:
     data = bytearray(path.read_bytes())
     data[500] ^= 1
     path.write_bytes(data)
-    assert one(check(good), "problem").startswith("step_000200.bin: its bytes differ from the digest")
+    assert check(good).ok, "header, size and name are right"
+    found = one(check(good, lambda path: None), "problem")
+    assert found.startswith("step_000200.bin: its bytes differ from the digest")
 
 
 def test_a_truncated_checkpoint(good: RunDirectory) -> None:
@@ -121,8 +125,8 @@ def test_the_deep_check_is_asked_about_valid_files_only(good: RunDirectory) -> N
 def test_a_gap_and_an_end_before_the_checkpoint(good: RunDirectory) -> None:
     good.loss.write_bytes(array_text(entry(step) for step in range(1, 191) if step != 50))
     assert texts(check(good), "problem") == [
-        ".loss.json: ends at step 190, before the newest checkpoint of step 200",
         ".loss.json: 1 gap(s) between step 1 and 190",
+        ".loss.json: ends at step 190, before the newest checkpoint of step 200",
     ]
 
 
@@ -138,8 +142,7 @@ def test_a_journal_covers_the_newest_checkpoint_until_the_next_start(good: RunDi
 
 
 def test_an_abandoned_branch_is_no_problem(good: RunDirectory) -> None:
-    order = [*range(1, 201), *range(101, 201)]
-    good.loss.write_bytes(array_text(entry(step) for step in order))
+    good.loss.write_bytes(array_text([*map(entry, range(1, 201)), *(entry(s, session=2) for s in range(101, 201))]))
     report = check(good)
     assert report.ok
     assert ".loss.json: 200 entries, steps 1 to 200, 100 of an abandoned branch" in texts(report, "ok")
@@ -199,6 +202,6 @@ def test_hostile_names_and_content_are_only_shown(good: RunDirectory) -> None:
     (good.path / ".\x1b[2J\x9b.7.1.tmp").write_bytes(b"")
     report = check(good)
     for finding in report.findings:
-        assert not [c for c in finding.what + finding.text if ord(c) < 32 or 0x7F <= ord(c) < 0xA0]
-    assert any("\u241b[2J" in finding.what for finding in report.findings)
+        assert not [c for c in finding.path + finding.text if ord(c) < 32 or 0x7F <= ord(c) < 0xA0]
+    assert any("\u241b[2J" in finding.path for finding in report.findings)
     assert any("\u241b[2J" in finding.text for finding in report.findings)

@@ -178,6 +178,15 @@ def test_every_mistake_is_named(text: str, words: list[str]) -> None:
         assert word in message
 
 
+def test_energy_has_no_price_until_one_is_given() -> None:
+    assert parse_config("", WHERE).power.price_per_kwh is None
+    power = parse_config('[power]\nprice_per_kwh = 0.31\ncurrency = "EUR"', WHERE).power
+    assert (power.price_per_kwh, power.currency) == (0.31, "EUR")
+    assert parse_config("[power]\nprice_per_kwh = 0", WHERE).power.price_per_kwh == 0
+    assert refusal("[power]\nprice_per_kwh = -1").startswith("power.price_per_kwh")
+    assert refusal('[power]\ncurrency = "pounds sterling"').startswith("power.currency")
+
+
 def test_an_unknown_preset_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="no preset '13m'; choose one of demo, 12m, 120m, 480m"):
         parse_config('preset = "13m"', WHERE)

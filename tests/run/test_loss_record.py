@@ -316,3 +316,10 @@ def test_an_empty_record_is_made_whole(run: RunDirectory, data: bytes) -> None:
         record.append(entry(1))
         record.commit(1)
     assert recorded(run) == [entry(1)]
+
+
+def test_a_journal_whose_first_line_is_damaged_still_finishes_the_commit(run: RunDirectory) -> None:
+    put(run, span(1, 5))
+    run.journal.write_bytes(b"\x00\x00}\n" + b"".join(e.to_line() + b"\n" for e in span(6, 10)))
+    assert steps(recover(run, 10).entries) == list(range(1, 11))
+    assert steps(recorded(run)) == list(range(1, 11))

@@ -123,7 +123,7 @@ def test_check_finds_what_contradicts_it(
     harm(pivoted)
     report = check(pivoted)
     place = f"archive/{archive(pivoted).name}"
-    assert any(told in f.text for f in report.findings if f.level == "problem" and f.what == place), report.findings
+    assert any(told in f.text for f in report.findings if f.severity == "problem" and f.path == place), report.findings
 
 
 @pytest.mark.parametrize(

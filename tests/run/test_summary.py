@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from andrea_engine.run.check import check
-from andrea_engine.run.config import create_run
+from andrea_engine.run.config import create_run, load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.events import EventLog
 from andrea_engine.run.heartbeat import Gpu, LastSave, Telemetry, write_heartbeat
@@ -126,6 +126,37 @@ def test_a_missing_power_reading_is_unknown_and_never_zero(good: RunDirectory) -
     assert "power       0 W, 2.000 kWh so far" in render(look(good))
     good.loss.write_text('[\n{"step": 1, "loss": 3.5, "power_w": null, "energy_j": null}\n]\n')
     assert "power       unknown, energy unknown" in render(look(good))
+
+
+def test_energy_with_its_quality_and_its_price(good: RunDirectory) -> None:
+    """2 kWh over the ten steps between the first reading and the last, in a run of so many tokens a step."""
+    entries = [{"step": step, "loss": 3.5, "energy_j": joules} for step, joules in ((1, 0), (11, 7_200_000))]
+    good.loss.write_text(json.dumps(entries))
+    good.journal.unlink()
+    good.config.write_text(good.config.read_text() + '\n[power]\nprice_per_kwh = 0.25\ncurrency = "EUR"\n')
+    tokens = 10 * load_config(good).tokens_per_step
+    s = look(good)
+    assert (s.energy_kwh, s.cost, s.currency) == (2.0, 0.5, "EUR")
+    assert s.joules_per_token == pytest.approx(7_200_000 / tokens)
+    assert (s.energy_complete, s.energy_estimated) == (None, None)
+    assert "2.000 kWh so far, " in render(s)
+    assert "J/token, 0.50 EUR" in render(s)
+    for complete, estimated, words in (
+        (True, False, "unknown, 2.000 kWh so far,"),
+        (False, False, "unknown, at least 2.000 kWh so far,"),
+        (True, True, "unknown, 2.000 kWh so far (estimated),"),
+    ):
+        EventLog(good.events, 1).append("energy", complete=complete, estimated=estimated)
+        s = look(good)
+        assert (s.energy_complete, s.energy_estimated) == (complete, estimated)
+        assert words in render(s)
+
+
+def test_a_run_without_a_price_has_no_cost(good: RunDirectory) -> None:
+    good.loss.write_text('[\n{"step": 1, "loss": 3.5, "energy_j": 7200000.0}\n]\n')
+    good.journal.unlink()
+    s = look(good)
+    assert (s.cost, s.currency, s.joules_per_token) == (None, "", None)
 
 
 NAMES = [
