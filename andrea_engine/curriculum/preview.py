@@ -34,8 +34,11 @@ class ArmPreview:
     new_draws: int
 
 
-def rebuild(directory: RunDirectory) -> Curriculum:
-    """The curriculum of a run where it stands, also while it trains. Raises ConfigError before its first start."""
+def rebuild(directory: RunDirectory, until: int | None = None) -> Curriculum:
+    """The curriculum of a run where it stands, also while it trains; with `until` as it was at the end of that step.
+
+    Raises ConfigError before the first start.
+    """
     config = load_config(directory)
     resolved = read_resolved(directory)
     tokens = live_tokens(resolved)
@@ -50,7 +53,7 @@ def rebuild(directory: RunDirectory) -> Curriculum:
         tokens_per_step=config.tokens_per_step,
         generation=present_generation(directory),
     )
-    curriculum.fold(entries)
+    curriculum.fold(entry for entry in entries if until is None or entry.step <= until)
     return curriculum
 
 

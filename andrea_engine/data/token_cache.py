@@ -20,12 +20,13 @@ from andrea_engine.data.sources import check_name
 from andrea_engine.data.sources.base import Source, SourceUnavailable
 from andrea_engine.data.tokenizer import BOS, Tokenizer
 from andrea_engine.run.errors import ConfigError, SaveError
-from andrea_engine.run.io import atomic_write, open_regular, read_optional, remove_stale_temporaries
+from andrea_engine.run.io import atomic_write, ensure_folder, open_regular, read_optional, remove_stale_temporaries
 
 MANIFEST = "manifest.json"
 VERIFY_BYTES = 256 << 20  # files up to this size are hashed when opened; of larger ones the size is checked
 
 _VERSION = 1
+_MANIFEST_LIMIT = 16 << 20
 _ITEM = 2  # bytes of a uint16
 _BUFFER_BYTES = 1 << 20
 _VALIDATION_WINDOWS = 20  # a source with no more windows is too small to give some away
@@ -144,6 +145,7 @@ def _prepare(
     should_stop: Callable[[], bool] | None,
 ) -> Corpus:
     directory.mkdir(parents=True, exist_ok=True)
+    ensure_folder(directory)
     remove_stale_temporaries(directory, alive=lambda _pid: False)  # the engine's lock keeps other writers out
     known = _read_manifest(directory)
     before = known.arms if known else {}
@@ -295,7 +297,7 @@ def _sha256(path: Path) -> str | None:
 def _read_manifest(directory: Path) -> Manifest | None:
     """The manifest, or None when there is none that can be trusted: then everything is encoded again."""
     try:
-        data = read_optional(directory / MANIFEST)
+        data = read_optional(directory / MANIFEST, _MANIFEST_LIMIT)
         manifest = msgspec.json.decode(data or b"", type=Manifest)
         for name in manifest.arms:
             check_name(name)

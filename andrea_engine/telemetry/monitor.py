@@ -55,9 +55,12 @@ class Monitor:
         self._backoff = FIRST_BACKOFF
         self._started = self._next_start = self._due = 0.0
         self._process = psutil.Process()
+        self._after = 0.0
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
-    def start(self) -> None:
+    def start(self, *, after: float = 0.0) -> None:
+        """Begin to read in `after` seconds."""
+        self._after = after
         self._thread.start()
 
     def stop(self) -> None:
@@ -66,6 +69,7 @@ class Monitor:
         self._end_helper()
 
     def _run(self) -> None:
+        self._stop.wait(self._after)
         psutil.cpu_percent()
         while not self._stop.is_set():
             self._poll_helper()

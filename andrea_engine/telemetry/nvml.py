@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -17,13 +18,13 @@ _WORDS = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: "not supported",
     pynvml.NVML_ERROR_NO_PERMISSION: "no permission",
     pynvml.NVML_ERROR_NOT_FOUND: "not found",
-    pynvml.NVML_ERROR_INSUFFICIENT_POWER: "insufficient power: its power cables are not attached properly",
+    pynvml.NVML_ERROR_INSUFFICIENT_POWER: "insufficient power, look at its cables",
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded",
     pynvml.NVML_ERROR_TIMEOUT: "the driver timed out",
     pynvml.NVML_ERROR_IRQ_ISSUE: "the kernel sees an interrupt problem with it",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "the driver is too old for it",
-    pynvml.NVML_ERROR_GPU_IS_LOST: "the GPU is lost: the driver cannot reach it any more",
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "version mismatch: the driver was updated and not loaded again",
+    pynvml.NVML_ERROR_GPU_IS_LOST: "lost, the driver cannot reach it",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "version mismatch, the driver was updated",
 }
 _DRIVER_GONE = (
     pynvml.NVMLError_Uninitialized,
@@ -111,9 +112,12 @@ def _mig_instances(handle: object) -> list[object]:
     mode = ask("", lambda: pynvml.nvmlDeviceGetMigMode(handle))
     if mode is None or mode[0] != _MIG_ON:
         return []
-    places = ask("", lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0
-    found = (ask("", lambda i=i: pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, i)) for i in range(places))
-    return [instance for instance in found if instance is not None]
+    found = []
+    for place in range(ask("", lambda: pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0):
+        instance = ask("", partial(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, place))
+        if instance is not None:
+            found.append(instance)
+    return found
 
 
 class _Questions:

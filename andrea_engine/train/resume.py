@@ -10,14 +10,14 @@ from andrea_engine.curriculum.curriculum import Curriculum
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.shape import ModelShape
 from andrea_engine.run.checkpoint import choose_checkpoint
+from andrea_engine.run.energy_facts import last_quality
 from andrea_engine.run.errors import NoCheckpointError, RunError
-from andrea_engine.run.events import known_digests
+from andrea_engine.run.events import Event, known_digests
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.loss_record import LossRecord
 from andrea_engine.run.smoothing import Ema
 from andrea_engine.run.state import read_state, set_aside
-from andrea_engine.run.energy_facts import last_quality
 from andrea_engine.telemetry.energy import EnergyMeter
 from andrea_engine.telemetry.monitor import Monitor
 from andrea_engine.train.checkpointing import content_problem, load_checkpoint
@@ -51,12 +51,7 @@ def resume(context: EngineContext, prepared: Prepared) -> Resumed:
     for entry in recovery.entries:
         ema.update(entry.loss)
     curriculum = _curriculum(context, prepared, recovery.entries)
-    joules = next((e.energy_j for e in reversed(recovery.entries) if e.energy_j is not None), None)
-    quality = last_quality(context.history)
-    estimated = joules is not None and quality.estimated is not False
-    monitor = Monitor(EnergyMeter(joules, complete=quality.complete is not False, estimated=estimated))
-    monitor.counted_uuids = counted_gpus(environment)
-    monitor.counts_cpu = not environment.is_cuda
+    monitor = _monitor(context.history, recovery.entries, environment)
     _announce(context, environment, step)
     last = recovery.entries[-1] if recovery.entries else None
     return Resumed(TrainingState(step, curriculum, ema, last=last), flat, record, monitor, environment)
@@ -82,6 +77,17 @@ def _weights(context: EngineContext, environment: Environment) -> tuple[FlatPara
     load_checkpoint(chosen.file.path, flat)
     say(f"resuming from {chosen.file.path.name}")
     return flat, chosen.file.step
+
+
+def _monitor(history: list[Event], entries: list[LossEntry], environment: Environment) -> Monitor:
+    """Goes on with the run's energy, and with what is known about how good that number is."""
+    joules = next((e.energy_j for e in reversed(entries) if e.energy_j is not None), None)
+    quality = last_quality(history)
+    estimated = joules is not None and quality.estimated is not False  # earlier versions could only integrate
+    monitor = Monitor(EnergyMeter(joules, complete=quality.complete is not False, estimated=estimated))
+    monitor.counted_uuids = counted_gpus(environment)
+    monitor.counts_cpu = not environment.is_cuda
+    return monitor
 
 
 def _curriculum(context: EngineContext, prepared: Prepared, entries: list[LossEntry]) -> Curriculum:

@@ -8,6 +8,7 @@ import time
 from andrea_engine.data.batches import BatchSequence
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.gpt import GPT
+from andrea_engine.run.energy_facts import EnergyQuality, last_quality
 from andrea_engine.run.errors import ExitCode
 from andrea_engine.run.loss_entry import make_entry
 from andrea_engine.run.loss_record import LossRecord
@@ -28,6 +29,7 @@ from andrea_engine.train.validation import validate
 
 NONFINITE_HALT = 3  # steps in a row whose loss or gradient is not finite
 SAY_SECONDS = 5.0
+MONITOR_DELAY = 1.0  # seconds: the helper is an interpreter more, which shall not stand in the way of the first step
 
 
 class Trainer:
@@ -62,6 +64,7 @@ class Trainer:
         self.audit = Audit(context, self.model, prepared.tokenizer, self.saver)
         self._sequences: dict[str, BatchSequence] = {}
         self._said = self._published = float("-inf")
+        self._energy_quality = last_quality(context.history)
         context.reporter.tokens_per_step = self.config.tokens_per_step
         context.reporter.mfu_of = self._mfu
         context.reporter.read_saving = self.saver.progress
@@ -74,7 +77,7 @@ class Trainer:
 
     def run(self) -> ExitCode:
         """Train until the target, a stop or a halt; returns the exit code after everything is durable."""
-        self.monitor.start()
+        self.monitor.start(after=MONITOR_DELAY)
         try:
             code = self._loop()
         finally:
@@ -290,7 +293,7 @@ class Trainer:
             self.saver.wait()
         last_good = self.audit.status.last_good_step
         pinned = self.saver.pin_last_good(last_good if self.state.nonfinite_in_row == 0 else step - NONFINITE_HALT)
-        facts = self.audit.halt_facts(step)
+        facts = self.audit.halt_facts(step) | {"cause": "nonfinite" if self.state.nonfinite_in_row else "gate"}
         self.context.events.append("halt", at=None, step=step, reason=reason, pinned=pinned, **facts)
         return self._leave("halted", ExitCode.HALTED, reason)
 

@@ -85,3 +85,70 @@ def test_a_sum_is_carried_on() -> None:
     unmeasured = EnergyMeter(1000.0)
     unmeasured.add(0.0, None)
     assert (unmeasured.joules, unmeasured.complete) == (1000.0, False)
+
+
+# -- counters ---------------------------------------------------------------------------------------------------------
+
+
+def test_counters_are_taken_at_their_word() -> None:
+    meter = EnergyMeter()
+    meter.add(0.0, 100.0, {"a": 5.0, "b": 1000.0})
+    assert meter.joules is None
+    meter.add(1.0, 100.0, {"a": 80.0, "b": 1010.0})
+    assert (meter.joules, meter.complete, meter.estimated) == (85.0, True, False)
+
+
+def test_counters_bridge_any_gap() -> None:
+    meter = EnergyMeter()
+    meter.add(0.0, 100.0, {"a": 5.0})
+    meter.add(1.0, None)
+    assert not meter.complete, "not yet"
+    meter.add(5000.0, 100.0, {"a": 400_005.0})
+    assert (meter.joules, meter.complete, meter.estimated) == (400_000.0, True, False)
+
+
+def test_counters_that_began_anew_are_no_difference() -> None:
+    """A driver that is loaded again counts from 0: between the readings the power is integrated."""
+    meter = EnergyMeter()
+    meter.add(0.0, 100.0, {"a": 5000.0})
+    meter.add(2.0, 200.0, {"a": 3.0})
+    assert (meter.joules, meter.complete, meter.estimated) == (300.0, True, True)
+    meter.add(3.0, 200.0, {"a": 203.0})
+    assert meter.joules == 500.0
+
+
+def test_counters_that_began_anew_after_a_gap_leave_a_lower_bound() -> None:
+    meter = EnergyMeter()
+    meter.add(0.0, 100.0, {"a": 5000.0})
+    meter.add(1.0, 100.0, {"a": 5100.0})
+    meter.add(2.0, None)
+    meter.add(3.0, 100.0, {"a": 50.0})
+    meter.add(4.0, 100.0, {"a": 150.0})
+    assert (meter.joules, meter.complete) == (200.0, False)
+
+
+def test_other_devices_than_before_are_no_difference() -> None:
+    meter = EnergyMeter()
+    meter.add(0.0, None, {"a": 5000.0})
+    meter.add(1.0, None, {"a": 5100.0, "b": 9000.0})
+    assert (meter.joules, meter.complete) == (None, False)
+    meter.add(2.0, None, {"a": 5150.0, "b": 9001.0})
+    assert (meter.joules, meter.complete) == (51.0, False)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=20))
+def test_the_sum_of_differences_is_the_difference(amounts: list[float]) -> None:
+    meter, total = EnergyMeter(), 1e9
+    for second, amount in enumerate(amounts):
+        total += amount
+        meter.add(float(second), None, {"a": total})
+    assert meter.joules == pytest.approx(total - (1e9 + amounts[0]), rel=1e-9, abs=1e-6)
+    assert meter.complete
+    assert not meter.estimated
+
+
+def test_how_it_was_measured_is_carried_on() -> None:
+    meter = EnergyMeter(1000.0, complete=False, estimated=True)
+    meter.add(0.0, 100.0, {"a": 10.0})
+    meter.add(1.0, 100.0, {"a": 110.0})
+    assert (meter.joules, meter.complete, meter.estimated) == (1100.0, False, True)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from .standin import FIRST, SECOND, StandIn
+from .standin import FIRST, INSTANCES, SECOND, StandIn
 
 
 class Helper:
@@ -60,14 +60,17 @@ def test_a_reading_that_is_not_supported_is_null_and_costs_no_other(nvml: StandI
     nvml.say(scenario)
     with helper() as talking:
         first, second = talking.line()["gpus"]
-    assert first == msgspec.to_builtins(msgspec.structs.replace(FIRST, **{field: None}))
+    missing = {field.removesuffix("_w"): "not supported", **FIRST.missing}
+    assert first == msgspec.to_builtins(msgspec.structs.replace(FIRST, missing=missing, **{field: None}))
     if scenario == "no-power":
         assert second == msgspec.to_builtins(SECOND)
     else:
         assert second["utilisation"] is None  # though this device would have said 0
 
 
-@pytest.mark.parametrize(("scenario", "word"), [("lost", "lost"), ("lost-inside", "lost"), ("mismatch", "mismatch")])
+@pytest.mark.parametrize(
+    ("scenario", "word"), [("lost", "lost"), ("mismatch", "version mismatch"), ("no-driver", "driver is not loaded")]
+)
 def test_a_driver_that_goes_and_comes_back(nvml: StandIn, scenario: str, word: str) -> None:
     """Asked again in a fresh image of the same process: the stand-in refuses for good one that saw a mismatch."""
     with helper() as talking:
@@ -85,6 +88,79 @@ def test_a_driver_that_goes_and_comes_back(nvml: StandIn, scenario: str, word: s
         assert set(started) == {talking.process.pid}
 
 
+@pytest.mark.parametrize(
+    ("scenario", "word"), [("lost-inside", "lost"), ("lost-second", "lost"), ("weak", "cables")]
+)
+def test_a_device_that_cannot_be_reached_is_named_and_costs_no_other(nvml: StandIn, scenario: str, word: str) -> None:
+    """Named as it was known before, and looked for anew after a while."""
+    with helper() as talking:
+        talking.line()
+        nvml.say(scenario)
+        while not (report := talking.line())["gpus"][1]["problem"]:
+            pass
+        first, second = report["gpus"]
+        assert word in second["problem"]
+        assert (second["uuid"], second["name"], second["power_w"]) == ("GPU-00000001", "Stand-in 1", None)
+        assert bool(first["problem"]) == (scenario == "lost-inside")
+        if scenario != "lost-inside":
+            assert first == msgspec.to_builtins(FIRST)
+        before = len(nvml.initialisations())
+        while len(nvml.initialisations()) == before:
+            talking.line()
+        nvml.say("ok")
+        assert talking.line_with("gpus", msgspec.to_builtins([FIRST, SECOND]))["problem"] == ""
+        assert set(nvml.initialisations()) == {talking.process.pid}
+
+
+def test_a_device_that_could_never_be_opened_has_its_number_for_a_name(nvml: StandIn) -> None:
+    nvml.say("weak")
+    with helper() as talking:
+        second = talking.line()["gpus"][1]
+    assert (second["uuid"], second["name"], second["index"]) == ("", "GPU 1", 1)
+    assert "insufficient power" in second["problem"]
+
+
+def test_what_may_not_be_read_says_so(nvml: StandIn) -> None:
+    nvml.say("forbidden")
+    with helper() as talking:
+        first, second = talking.line()["gpus"]
+    assert first["power_w"] is None
+    assert first["missing"]["power"] == "no permission"
+    assert second == msgspec.to_builtins(SECOND)
+
+
+def test_a_driver_without_devices(nvml: StandIn) -> None:
+    nvml.say("nothing")
+    with helper() as talking:
+        assert talking.line() == {"gpus": [], "problem": "no NVIDIA GPU: the driver knows of none", "final": False}
+
+
+def test_what_holds_the_clocks_back(nvml: StandIn) -> None:
+    nvml.say("hot")
+    with helper() as talking:
+        first, second = talking.line()["gpus"]
+    assert first["throttle"] == ["power limit", "too hot"]
+    assert second["throttle"] == [], "an idle device is not held back"
+
+
+def test_counters_are_joules(nvml: StandIn) -> None:
+    nvml.say("counter 18446744073709551")
+    with helper() as talking:
+        first, second = talking.line()["gpus"]
+    assert first["energy_j"] == pytest.approx(18_446_744_073_709.551)
+    assert second["energy_j"] == pytest.approx(2 * 18_446_744_073_709.551)
+    assert first["missing"] == {}
+
+
+def test_a_divided_board_is_followed_by_its_instances(nvml: StandIn) -> None:
+    nvml.say("mig")
+    with helper() as talking:
+        board, *instances, other = talking.line()["gpus"]
+    assert board["uuid"] == FIRST.uuid
+    assert instances == msgspec.to_builtins(INSTANCES)
+    assert other == msgspec.to_builtins(SECOND)
+
+
 def test_a_mismatch_at_the_start(nvml: StandIn) -> None:
     nvml.say("mismatch")
     with helper() as talking:
@@ -95,7 +171,11 @@ def test_a_mismatch_at_the_start(nvml: StandIn) -> None:
 
 def test_no_library(no_nvml: None) -> None:
     with helper() as talking:
-        assert talking.line() == {"gpus": [], "problem": "no NVIDIA GPU", "final": True}
+        assert talking.line() == {
+            "gpus": [],
+            "problem": "no NVIDIA GPU: there is no NVML library",
+            "final": True,
+        }
         assert talking.process.wait(timeout=30) == 0
 
 

@@ -148,7 +148,7 @@ def assert_pivoted(run: RunDirectory, step: int) -> Receipt:
     assert generations(run) == [0] * step + [1] * (len(recorded) - step)
     assert tomllib.loads(run.config.read_text())["policy"]["floors"] == {"garden": 0.9}
     report = check(run, checkpointing.content_problem)
-    assert report.ok, [finding for finding in report.findings if finding.level == "problem"]
+    assert report.ok, [finding for finding in report.findings if finding.severity == "problem"]
     return receipt
 
 

@@ -104,7 +104,7 @@ def test_the_last_heartbeat_tells_how_it_ended(trained: TrainedRun) -> None:
 
 def test_the_run_passes_its_own_check(trained: TrainedRun) -> None:
     report = check(trained.directory, content_problem)
-    assert report.ok, [finding for finding in report.findings if finding.level == "problem"]
+    assert report.ok, [finding for finding in report.findings if finding.severity == "problem"]
 
 
 def test_a_run_that_reaches_its_planned_total_is_finished(tmp_path) -> None:
