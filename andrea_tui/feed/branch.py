@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from operator import lt
+
 from andrea_engine.run.loss_entry import LossEntry, current_branch
 from andrea_tui.feed.update import EntryBatch
 
@@ -57,6 +60,9 @@ def _batches(entries: list[LossEntry], left: LossEntry | None, drop_from: int | 
     found: list[EntryBatch] = []
     if left is not None and entries[0].step <= left.step:
         drop_from = entries[0].step if drop_from is None else min(drop_from, entries[0].step)
+    steps = [entry.step for entry in entries]
+    if all(map(lt, steps, islice(steps, 1, None))):
+        return [EntryBatch(tuple(entries), drop_from)]
     run: list[LossEntry] = []
     for entry in entries:
         if run and entry.step <= run[-1].step:

@@ -1,9 +1,8 @@
-"""Append-only series with a min/max pyramid: any range of any length is answered in O(log points).
+"""Points (x, y) in order of x, summarised for drawing: any x-range in any number of columns, in O(columns log points).
 
-Level k holds, for every full bucket of 16**k consecutive points, the least value, the greatest value and the least
-positive value. A range is cut into a few slices of these levels, so the answer is exact: a spike of one step is
-inside some bucket's maximum and cannot be averaged away. Non-finite values take part in no minimum or maximum; their
-positions are kept beside the pyramid and counted.
+The y values stand in a `MinMax` pyramid, so that the least and greatest value of a column are exact. The x values are
+an array beside it; several series may share one, and one series may be seen over another array of x (`over`): the
+same losses over steps, over hours, over kWh.
 """
 
 from __future__ import annotations
@@ -16,12 +15,9 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import le
 
-_SHIFT = 4
-_BUCKET = 1 << _SHIFT
-_MASK = _BUCKET - 1
-_SCAN = 3 * _BUCKET  # shorter ranges are scanned: cutting them up costs more than it saves
+from andrea_tui.feed.minmax import MinMax
+
 _INF = math.inf
-_MINS, _MAXS, _POSITIVES = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +89,32 @@ class Series:
     One writer; no operation reads all points except `extend` (its own) and `truncate_from` (the dropped ones).
     """
 
-    __slots__ = ("_generation", "_levels", "_nonfinite", "_nonpositive", "_xs", "_ys")
+    __slots__ = ("_values", "_xs")
 
     def __init__(self, xs: Iterable[float] = (), ys: Iterable[float] = ()) -> None:
         self._xs: array[float] = array("d")
-        self._ys: array[float] = array("d")
-        self._levels: list[tuple[array[float], array[float], array[float]]] = []
-        self._nonfinite: array[int] = array("q")  # indices, ascending
-        self._nonpositive: array[int] = array("q")  # indices of finite values <= 0, ascending
-        self._generation = 0
+        self._values = MinMax()
         self.extend(xs, ys)
 
+    @classmethod
+    def _sharing(cls, xs: array[float], values: MinMax) -> Series:
+        series = cls.__new__(cls)
+        series._xs, series._values = xs, values
+        return series
+
+    def over(self, xs: array[float]) -> Series:
+        """The same values over other x, which somebody else extends. Nothing is copied; the result is only read.
+
+        `xs` is non-decreasing and may run ahead of the values, never behind.
+        """
+        return Series._sharing(xs, self._values)
+
+    def over_values(self, values: MinMax) -> Series:
+        """Other values over the same x: the first x belongs to the first value, and so on. See `over`."""
+        return Series._sharing(self._xs, values)
+
     def __len__(self) -> int:
-        return len(self._xs)
+        return len(self._values)
 
     def __repr__(self) -> str:
         return f"Series({len(self)} points)"
@@ -113,38 +122,42 @@ class Series:
     @property
     def version(self) -> tuple[int, int]:
         """Changes whenever the data do; for caches."""
-        return self._generation, len(self._xs)
+        return self._values.generation, len(self._values)
+
+    @property
+    def xs(self) -> array[float]:
+        """All x, for sharing; not to be changed by anybody else."""
+        return self._xs
+
+    @property
+    def values(self) -> MinMax:
+        """All y, for sharing; not to be changed by anybody else."""
+        return self._values
 
     @property
     def x_min(self) -> float | None:
-        return self._xs[0] if self._xs else None
+        return self._xs[0] if len(self._values) else None
 
     @property
     def x_max(self) -> float | None:
-        return self._xs[-1] if self._xs else None
+        count = len(self._values)
+        return self._xs[count - 1] if count else None
 
     @property
     def nonfinite_total(self) -> int:
-        return len(self._nonfinite)
+        return len(self._values.nonfinite)
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def append(self, x: float, y: float) -> None:
         """Add one point. ValueError if x is not finite or lies before the last x; then nothing is added."""
         x = float(x)
-        y = float(y)
         xs = self._xs
-        index = len(xs)
-        if x - x != 0.0 or (index and x < xs[-1]):
-            raise ValueError(_bad_x(x, xs[-1] if index else None))
+        if x - x != 0.0 or (xs and x < xs[-1]):
+            raise ValueError(_bad_x(x, xs[-1] if xs else None))
+        y = float(y)
         xs.append(x)
-        self._ys.append(y)
-        if y - y != 0.0:
-            self._nonfinite.append(index)
-        elif y <= 0.0:
-            self._nonpositive.append(index)
-        if index & _MASK == _MASK:
-            self._close(index + 1)
+        self._values.append(y)
 
     def extend(self, xs: Iterable[float], ys: Iterable[float]) -> None:
         """Add many points at once, several times faster than `append`. Errors as there; then nothing is added."""
@@ -154,19 +167,14 @@ class Series:
             raise ValueError(f"{len(new_xs)} x values for {len(new_ys)} y values: give one y for each x")
         if not new_xs:
             return
-        base = len(self._xs)
-        last = self._xs[-1] if base else None
+        last = self._xs[-1] if self._xs else None
         sorted_ = all(map(le, new_xs, islice(new_xs, 1, None)))
         for x in (new_xs[0], new_xs[-1]) if sorted_ else new_xs:
             if not math.isfinite(x) or (last is not None and x < last):
                 raise ValueError(_bad_x(x, last))
             last = x
         self._xs.extend(new_xs)
-        self._ys.extend(new_ys)
-        for index in [i for i, y in enumerate(new_ys, base) if not 0.0 < y < _INF]:
-            (self._nonpositive if math.isfinite(self._ys[index]) else self._nonfinite).append(index)
-        for end in range((base | _MASK) + 1, len(self._xs) + 1, _BUCKET):
-            self._close(end)
+        self._values.extend(new_ys)
 
     def truncate_from(self, x: float) -> Series:
         """Drop all points at or after `x` (steps trained again after a crash) and return them as a series of their
@@ -174,46 +182,9 @@ class Series:
         if math.isnan(x):
             raise ValueError("x must be a number to truncate from, not NaN")
         keep = bisect_left(self._xs, x)
-        dropped = Series(self._xs[keep:], self._ys[keep:])
-        if not dropped:
-            return dropped
+        dropped = Series(self._xs[keep:], self._values.truncate(keep))
         del self._xs[keep:]
-        del self._ys[keep:]
-        del self._nonfinite[bisect_left(self._nonfinite, keep) :]
-        del self._nonpositive[bisect_left(self._nonpositive, keep) :]
-        for depth, level in enumerate(self._levels, 1):
-            for values in level:
-                del values[keep >> (_SHIFT * depth) :]
-        while self._levels and not self._levels[-1][_MINS]:
-            self._levels.pop()
-        self._generation += 1
         return dropped
-
-    def _close(self, end: int) -> None:
-        """Summarise the bucket of points that ends before index `end`, and each wider bucket that ends there too."""
-        values = self._ys[end - _BUCKET : end]
-        total = sum(values)
-        finite: array[float] | list[float] = values
-        if total - total != 0.0:  # a non-finite value among them (or an overflow, where the filter does no harm)
-            finite = [y for y in values if y - y == 0.0]
-        lo = min(finite, default=_INF)
-        hi = max(finite, default=-_INF)
-        positive = lo if lo > 0.0 else min((y for y in finite if y > 0.0), default=_INF)
-        levels = self._levels
-        depth = 0
-        while True:
-            if depth == len(levels):
-                levels.append((array("d"), array("d"), array("d")))
-            mins, maxs, positives = levels[depth]
-            mins.append(lo)
-            maxs.append(hi)
-            positives.append(positive)
-            if len(mins) & _MASK:
-                return
-            lo = min(mins[-_BUCKET:])
-            hi = max(maxs[-_BUCKET:])
-            positive = min(positives[-_BUCKET:])
-            depth += 1
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -234,154 +205,74 @@ class Series:
             array("q", [0]) * n,
             array("q", [0]) * n,
         )
-        xs, ys = self._xs, self._ys
-        if not n or not xs or not x0 <= x1 or x1 < xs[0] or x0 > xs[-1]:
-            return result
-        lows, highs, firsts, lasts = result.lo, result.hi, result.first, result.last
-        nonfinite, nonpositive = self._nonfinite, self._nonpositive
-        range_of = self._range
-        bisect = bisect_left
+        if n and x0 <= x1:
+            self.fill(result, 0, positive=positive)
+        return result
+
+    def fill(self, columns: Columns, first_column: int, *, positive: bool) -> None:
+        """Make the columns from `first_column` on, of a summary whose points have only become more since."""
+        x0, x1, n = columns.x0, columns.x1, len(columns)
         width = (x1 - x0) / n
-        end = bisect_right(xs, x1)
-        i = bisect(xs, x0)
-        for column in range(n):
-            if i == end:
+        i, end = self._slice(x0 + first_column * width, x1)
+        lows, highs, firsts, lasts = columns.lo, columns.hi, columns.first, columns.last
+        xs, values = self._xs, self._values
+        ys, nonfinite, nonpositive = values.values, values.nonfinite, values.nonpositive
+        range_of = values.range
+        bisect = bisect_left
+        for column in range(first_column, n):
+            if i >= end:
                 break
             j = end if column == n - 1 else bisect(xs, x0 + (column + 1) * width, i, end)
             if j == i:
                 continue
-            result.count[column] = j - i
-            first, last = i, j - 1
-            if nonfinite:
-                p = bisect(nonfinite, i)
-                q = bisect(nonfinite, j, p)
-                if q > p:
-                    result.nonfinite[column] = q - p
-                    first, last = self._finite_ends(p, q, i, j)
+            columns.count[column] = j - i
+            ends: tuple[int, int] | None = (i, j - 1)
+            if nonfinite and (bad := values.count_nonfinite(i, j)):
+                columns.nonfinite[column] = bad
+                ends = values.finite_ends(i, j)
             if nonpositive:
-                p = bisect(nonpositive, i)
-                result.nonpositive[column] = bisect(nonpositive, j, p) - p
-            if first <= last:
-                firsts[column] = ys[first]
-                lasts[column] = ys[last]
+                columns.nonpositive[column] = values.count_nonpositive(i, j)
+            if ends is not None:
+                firsts[column] = ys[ends[0]]
+                lasts[column] = ys[ends[1]]
             lows[column], highs[column] = range_of(i, j, positive)
             i = j
-        return result
 
     def range_minmax(self, x0: float, x1: float, *, positive: bool = False) -> tuple[float, float] | None:
         """Least and greatest finite (or positive) y with x0 <= x <= x1; None if there is none."""
-        lo, hi = self._range(bisect_left(self._xs, x0), bisect_right(self._xs, x1), positive)
+        lo, hi = self._values.range(*self._slice(x0, x1), positive)
         return (lo, hi) if lo <= hi else None
 
     def peak(self, x0: float, x1: float) -> tuple[float, float] | None:
         """The first point (x, y) with the greatest finite y in x0 <= x <= x1."""
-        return self._extreme(x0, x1, _MAXS)
+        return self._point(self._values.greatest(*self._slice(x0, x1)))
 
     def trough(self, x0: float, x1: float) -> tuple[float, float] | None:
         """The first point (x, y) with the least finite y in x0 <= x <= x1."""
-        return self._extreme(x0, x1, _MINS)
+        return self._point(self._values.least(*self._slice(x0, x1)))
 
     def value_at(self, x: float) -> tuple[float, float] | None:
         """The point nearest to x (the earlier of two equally near; of equal x, the one added last); y may be NaN."""
-        xs = self._xs
-        if not xs or math.isnan(x):
+        xs, count = self._xs, len(self._values)
+        if not count or math.isnan(x):
             return None
-        right = bisect_right(xs, x)
-        if right == 0 or (right < len(xs) and xs[right] - x < x - xs[right - 1]):
-            right = bisect_right(xs, xs[right])
-        return xs[right - 1], self._ys[right - 1]
+        right = bisect_right(xs, x, 0, count)
+        if right == 0 or (right < count and xs[right] - x < x - xs[right - 1]):
+            right = bisect_right(xs, xs[right], 0, count)
+        return self._point(right - 1)
 
-    def nonfinite_positions(self, x0: float, x1: float, n: int) -> list[tuple[int, int]]:
-        """(column, count) of each of n equal columns of [x0, x1] that holds non-finite points."""
-        xs, marks = self._xs, self._nonfinite
-        found: list[tuple[int, int]] = []
-        if n < 1 or not x0 <= x1:
-            return found
-        end = bisect_right(xs, x1)
-        p = bisect_left(marks, bisect_left(xs, x0))
-        last = bisect_left(marks, end)
-        for column in range(n):
-            if p == last:
-                break
-            j = end if column == n - 1 else bisect_left(xs, x0 + (column + 1) * ((x1 - x0) / n), 0, end)
-            q = bisect_left(marks, j, p)
-            if q > p:
-                found.append((column, q - p))
-            p = q
-        return found
+    def index_before(self, x: float) -> int | None:
+        """Index of the last point at or before x; None where the series begins later."""
+        index = bisect_right(self._xs, x, 0, len(self._values)) - 1
+        return index if index >= 0 else None
 
-    def _pieces(self, i: int, j: int) -> list[tuple[int, int, int]]:
-        """Cut the points i..j-1 into slices (level, start, stop); level 0 are the points themselves."""
-        pieces: list[tuple[int, int, int]] = []
-        top = len(self._levels)
-        level = 0
-        while j - i > _SCAN and level < top:
-            a = (i + _MASK) >> _SHIFT
-            b = j >> _SHIFT
-            if i & _MASK:
-                pieces.append((level, i, a << _SHIFT))
-            if j & _MASK:
-                pieces.append((level, b << _SHIFT, j))
-            i, j = a, b
-            level += 1
-        if i < j:
-            pieces.append((level, i, j))
-        return pieces
+    def _slice(self, x0: float, x1: float) -> tuple[int, int]:
+        """Indices start, end of the points with x0 <= x <= x1; start >= end where there is none."""
+        count = len(self._values)
+        return bisect_left(self._xs, x0, 0, count), bisect_right(self._xs, x1, 0, count)
 
-    def _range(self, i: int, j: int, positive: bool) -> tuple[float, float]:
-        lo, hi = _INF, -_INF
-        levels = self._levels
-        least = _POSITIVES if positive else _MINS
-        for level, a, b in self._pieces(i, j):
-            if level:
-                arrays = levels[level - 1]
-                low = min(arrays[least][a:b])
-                high = max(arrays[_MAXS][a:b])
-            else:
-                values: array[float] | list[float] = self._ys[a:b]
-                if self._nonfinite or positive:
-                    floor = 0.0 if positive else -_INF
-                    values = [y for y in values if floor < y < _INF]
-                    if not values:
-                        continue
-                low = min(values)
-                high = max(values)
-            lo = min(lo, low)
-            hi = max(hi, high)
-        return (lo, hi) if lo <= hi else (_INF, -_INF)
-
-    def _extreme(self, x0: float, x1: float, which: int) -> tuple[float, float] | None:
-        i, j = bisect_left(self._xs, x0), bisect_right(self._xs, x1)
-        lo, hi = self._range(i, j, False)
-        if lo > hi:
-            return None
-        wanted = hi if which == _MAXS else lo
-        for level, a, b in sorted(self._pieces(i, j), key=lambda piece: piece[1] << (_SHIFT * piece[0])):
-            start, stop = a, b
-            for depth in range(level, -1, -1):
-                values = self._levels[depth - 1][which] if depth else self._ys
-                try:
-                    start = values.index(wanted, start, stop)
-                except ValueError:
-                    break
-                if not depth:
-                    return self._xs[start], wanted
-                start, stop = start << _SHIFT, (start + 1) << _SHIFT
-        raise AssertionError("the pyramid disagrees with the points")
-
-    def _finite_ends(self, p: int, q: int, i: int, j: int) -> tuple[int, int]:
-        """Indices of the first and last finite point of i..j-1, whose non-finite points are entries p..q-1.
-
-        Inside a run of neighbours index - entry number is constant, so the run's end is found by bisection.
-        """
-        marks = self._nonfinite
-        first, last = i, j - 1
-        if marks[p] == i:
-            first = i + bisect_right(range(p, q), i - p, key=lambda entry: marks[entry] - entry)
-        if marks[q - 1] == last:
-            run = range(p, q)
-            last -= len(run) - bisect_left(run, last - (q - 1), key=lambda entry: marks[entry] - entry)
-        return first, last
+    def _point(self, index: int | None) -> tuple[float, float] | None:
+        return None if index is None else (self._xs[index], self._values.values[index])
 
 
 def _bad_x(x: float, last: float | None) -> str:

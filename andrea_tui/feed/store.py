@@ -9,25 +9,34 @@ from dataclasses import dataclass, field
 from andrea_engine.run.arms import ArmRow, arm_rows, focus_text
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.config import RunConfig
+from andrea_engine.run.energy_facts import EnergyQuality, EnergySpan, energy_quality, energy_span
 from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat, Telemetry
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.samples import Sample
+from andrea_tui.feed.clock import ANCHORS
+from andrea_tui.feed.last_words import LogTail
+from andrea_tui.feed.load import LoadHistory
+from andrea_tui.feed.marks import RunMark, add_branch, add_mark
 from andrea_tui.feed.pyramid import Series
+from andrea_tui.feed.record import Record
 from andrea_tui.feed.saves import SaveFollower
-from andrea_tui.feed.update import EntryBatch, Update
+from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 EVENTS_KEPT = 2000
-POWER_SECONDS = 600.0
 TREND_STEPS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class RunMark:
-    """An event on the loss curve. `kind`: save, start, halt, pivot, alarm."""
+ARMS_VALIDATED = 100  # arms whose validation losses are kept
 
-    step: int
-    kind: str
+
+@dataclass(slots=True)
+class OtherRun:
+    """The run drawn beside this one (`--compare`)."""
+
+    name: str
+    record: Record = field(default_factory=Record)
+    complete: bool = False
 
 
 @dataclass(slots=True)
@@ -35,14 +44,15 @@ class Store:
     """Facts of one run. `version` grows with every change that may be visible."""
 
     version: int = 0
-    loss: Series = field(default_factory=Series)
-    ema: Series = field(default_factory=Series)
+    record: Record = field(default_factory=Record)
     abandoned: list[Series] = field(default_factory=list)
     score: Series = field(default_factory=Series)
     validation: Series = field(default_factory=Series)
+    arm_validation: dict[str, Series] = field(default_factory=dict)
+    other: OtherRun | None = None
     last: LossEntry | None = None
-    nonfinite_steps: list[int] = field(default_factory=list)
-    energy_j: float | None = None
+    energy: EnergySpan | None = None
+    energy_quality: EnergyQuality = field(default_factory=EnergyQuality)
     condition: Condition = field(default_factory=lambda: Condition("missing", alive=False, sentence="reading"))
     heartbeat: Heartbeat | None = None
     config: RunConfig | None = None
@@ -51,6 +61,7 @@ class Store:
     marks: list[RunMark] = field(default_factory=list)
     saves: SaveFollower = field(default_factory=SaveFollower)
     problems: tuple[str, ...] = ()
+    log_tail: LogTail | None = None
     complete: bool = False
     read_share: float = 0.0
     disk_free: int | None = None
@@ -58,28 +69,33 @@ class Store:
     newest_checkpoint: int | None = None
     updated: float = 0.0
     alarm: str = ""
-    load: deque[tuple[float, float]] = field(default_factory=deque)  # (time, watts or CPU percent)
+    load: LoadHistory = field(default_factory=LoadHistory)
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=240))  # tokens per second
     _snapshot: dict[str, object] | None = None
     _snapshot_step: int = -1
 
     def apply(self, update: Update) -> None:
         """Take one update in."""
+        for event in update.events:  # before the entries: their clock takes moments that lie before them
+            self._take_event(event)
         for batch in update.batches:
             self._take_entries(batch)
-        for event in update.events:
-            self._take_event(event)
+        if update.other is not None:
+            self._take_other(update.other)
         if update.samples is not None:
             self.samples = update.samples
         if update.snapshot is not None:
             self._snapshot = update.snapshot
         if update.config is not None:
             self.config = update.config
+            self.record.tokens_per_step = update.config.tokens_per_step
         if update.disk_free is not None:
             self.disk_free = update.disk_free
         if update.checkpoints is not None:
             self.checkpoints, self.newest_checkpoint = update.checkpoints, update.newest_checkpoint
         self.problems = update.problems
+        if update.log_tail is not None:
+            self.log_tail = update.log_tail
         self.condition, self.heartbeat = update.condition, update.heartbeat
         self.complete, self.read_share = update.complete, update.read_share
         self.updated = update.time
@@ -88,40 +104,58 @@ class Store:
         self.version += 1
 
     def _take_entries(self, batch: EntryBatch) -> None:
-        if batch.drop_from is not None and len(self.loss):
-            old = self.loss.truncate_from(batch.drop_from)
-            self.ema.truncate_from(batch.drop_from)
-            self.nonfinite_steps = [step for step in self.nonfinite_steps if step < batch.drop_from]
-            if len(old):
-                self.abandoned.append(old)
+        if batch.drop_from is not None:
+            self.marks = [mark for mark in self.marks if mark.kind != "nonfinite" or mark.step < batch.drop_from]
+        abandoned = self.record.take(batch)
+        if abandoned is not None:
+            add_branch(self.abandoned, abandoned)
         entries = batch.entries
-        self.loss.extend([e.step for e in entries], [math.nan if e.loss is None else e.loss for e in entries])
-        with_ema = [e for e in entries if e.ema is not None]
-        self.ema.extend([e.step for e in with_ema], [e.ema for e in with_ema if e.ema is not None])
-        self.nonfinite_steps += [e.step for e in entries if e.nonfinite]
+        for entry in entries:
+            if entry.nonfinite and entry.loss is not None:
+                add_mark(self.marks, RunMark(entry.step, "nonfinite"))
         self.last = entries[-1] if entries else batch.left
-        self.energy_j = next((e.energy_j for e in reversed(entries) if e.energy_j is not None), self.energy_j)
+        if batch.drop_from is not None and self.energy is not None and batch.drop_from <= self.energy.first_step:
+            self.energy = None
+        self.energy = energy_span(entries, self.energy)
 
     def _take_event(self, event: Event) -> None:
         self.events.append(event)
         self.saves.take(event)
+        if event.kind == "energy":
+            self.energy_quality = energy_quality(event)
         step = event.step
-        if event.kind == "save_durable" and event.facts.get("pinned") is True and step is not None:
-            self.marks.append(RunMark(step, "save"))
-        elif event.kind == "resumed" and step:
-            self.marks.append(RunMark(step, "start"))
-        elif event.kind == "halt" and step is not None:
-            self.marks.append(RunMark(step, "halt"))
-        elif event.kind == "pivot" and step is not None:
-            self.marks.append(RunMark(step, "pivot"))
-        elif event.kind in ("sample", "validation") and step is not None:
-            series, name = (self.score, "total") if event.kind == "sample" else (self.validation, "loss")
-            value = event.number(name)
-            if value is not None:
-                if series.x_max is not None and step <= series.x_max:
-                    series.truncate_from(step)  # a later session made it again
-                series.append(step, value)
+        if step is not None:
+            kind = _mark_of(event)
+            if kind:
+                add_mark(self.marks, RunMark(step, kind))
+            if event.kind in ANCHORS:
+                self.record.clock.add(step, event.time, self.record.loss.x_max)
+            if event.kind in ("sample", "validation"):
+                self._take_measurement(event, step)
         self._note_alarm(event)
+
+    def _take_measurement(self, event: Event, step: int) -> None:
+        if event.kind == "sample":
+            _measured(self.score, step, event.number("total"))
+            return
+        _measured(self.validation, step, event.number("loss"))
+        arms = event.facts.get("arms")
+        for name, value in arms.items() if isinstance(arms, dict) else ():
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                if name not in self.arm_validation and len(self.arm_validation) < ARMS_VALIDATED:
+                    self.arm_validation[name] = Series()
+                _measured(self.arm_validation.get(name, Series()), step, float(value))
+
+    def _take_other(self, update: OtherUpdate) -> None:
+        if self.other is None:
+            self.other = OtherRun(update.name)
+        record = self.other.record
+        record.tokens_per_step = update.tokens_per_step
+        for step, moment in update.anchors:
+            record.clock.add(step, moment, record.loss.x_max)
+        for batch in update.batches:
+            record.take(batch)
+        self.other.complete = update.complete
 
     def _note_alarm(self, event: Event) -> None:
         if event.kind == "gate":
@@ -137,15 +171,9 @@ class Store:
             return
         self._snapshot_live(beat)
         telemetry = beat.telemetry
-        if telemetry is None or (self.load and telemetry.time <= self.load[-1][0]):
+        if telemetry is None or telemetry.time == self.load.time:
             return
-        value = total_power(telemetry)
-        if value is None:
-            value = telemetry.cpu_percent
-        if value is not None:
-            self.load.append((telemetry.time, value))
-        while self.load and telemetry.time - self.load[0][0] > POWER_SECONDS:
-            self.load.popleft()
+        self.load.take(telemetry)
         if beat.tokens_per_second is not None:
             self.rates.append(beat.tokens_per_second)
 
@@ -164,9 +192,19 @@ class Store:
         return max(recorded, beat.step if beat and self.condition.alive else 0)
 
     @property
+    def loss(self) -> Series:
+        """Loss of every step of the current branch; NaN where it was not finite."""
+        return self.record.loss
+
+    @property
+    def ema(self) -> Series:
+        """The recorded EMA of every step; NaN where the record has none."""
+        return self.record.ema
+
+    @property
     def nonfinite(self) -> int:
         """Steps whose loss or gradient was not finite."""
-        return len(self.nonfinite_steps)
+        return len(self.record.nonfinite_steps)
 
     @property
     def total_steps(self) -> int | None:
@@ -197,6 +235,11 @@ class Store:
         return None
 
     @property
+    def energy_j(self) -> float | None:
+        """Energy of the run so far, as far as it was measured."""
+        return self.energy.last_j if self.energy is not None else None
+
+    @property
     def telemetry(self) -> Telemetry | None:
         return self.heartbeat.telemetry if self.heartbeat and self.condition.alive else None
 
@@ -207,7 +250,7 @@ class Store:
         now = self.ema.value_at(self.ema.x_max)
         span = min(TREND_STEPS, (self.ema.x_max - self.ema.x_min) / 2)
         before = self.ema.value_at(self.ema.x_max - span)
-        if now is None or before is None or now[0] <= before[0]:
+        if now is None or before is None or now[0] <= before[0] or math.isnan(now[1] - before[1]):
             return None
         return (now[1] - before[1]) / (now[0] - before[0]) * 1000
 
@@ -217,8 +260,20 @@ class Store:
         return max(0.0, self.updated - beat.step_time) if beat is not None and beat.step_time is not None else None
 
 
-def total_power(telemetry: Telemetry) -> float | None:
-    """Watts of all GPUs; None when there is none, or one of them does not tell."""
-    powers = [gpu.power_w for gpu in telemetry.gpus]
-    known = [power for power in powers if power is not None]
-    return sum(known) if known and len(known) == len(powers) else None
+def _mark_of(event: Event) -> str:
+    """The kind of mark that an event is on the curve; '' for none."""
+    if event.kind == "save_durable":
+        return "save" if event.facts.get("pinned") is True else ""
+    if event.kind == "gate":
+        return "" if event.text("alarm") == "recovered" else "alarm"
+    if event.kind == "resumed":
+        return "start" if event.step else ""
+    return event.kind if event.kind in ("halt", "pivot") else ""
+
+
+def _measured(series: Series, step: int, value: float | None) -> None:
+    if value is None:
+        return
+    if series.x_max is not None and step <= series.x_max:
+        series.truncate_from(step)  # a later session made it again
+    series.append(step, value)

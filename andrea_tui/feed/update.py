@@ -10,6 +10,7 @@ from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.samples import Sample
+from andrea_tui.feed.last_words import LogTail
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,17 @@ class EntryBatch:
     entries: tuple[LossEntry, ...]
     drop_from: int | None = None
     left: LossEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherUpdate:
+    """What is new of the run that is drawn beside this one. `anchors`: (step, seconds since the epoch) of its clock."""
+
+    name: str
+    batches: tuple[EntryBatch, ...] = ()
+    anchors: tuple[tuple[int, float], ...] = ()
+    tokens_per_step: int | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +54,15 @@ class Update:
     disk_free: int | None = None
     newest_checkpoint: int | None = None
     checkpoints: int | None = None
+    log_tail: LogTail | None = None
     problems: tuple[str, ...] = ()
     complete: bool = True
     read_share: float = 1.0
+    other: OtherUpdate | None = None
 
     @property
     def quiet(self) -> bool:
         """True when nothing was added to any file."""
-        nothing = (self.samples, self.snapshot, self.config, self.newest_checkpoint, self.checkpoints)
+        checkpoints = (self.newest_checkpoint, self.checkpoints)
+        nothing = (self.other, self.samples, self.snapshot, self.config, self.log_tail, *checkpoints)
         return not self.batches and not self.events and all(item is None for item in nothing)

@@ -8,6 +8,7 @@ mark), 'nan' (non-finite and unplottable points), 'clip' (curve beyond the y-ran
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .axes import draw_x_axis, draw_y_axis
 from .format import compact_number
@@ -66,6 +67,7 @@ class _Drawing:
         self.nonfinite = [0] * n
         self.unplottable = [0] * n
         self.crossed: set[int] = set()  # cell columns with a cross on the top row
+        self.ends: list[tuple[Curve, int, int]] = []  # curves with a label: dot column and dot row of their last point
         self.clipped_high = self.clipped_low = False
 
     def chart(self) -> Chart:
@@ -80,6 +82,7 @@ class _Drawing:
             self._bad_points()
             self._marks()
             self._outliers()
+            self._curve_labels()
         draw_y_axis(grid, place, self.y, dots_per_cell(self.raster.kind)[1])
         draw_x_axis(grid, place, self.x, self.spec)
         return Chart(
@@ -126,12 +129,21 @@ class _Drawing:
                     line(before, before_row, column, start)
                 before_top, before_bottom = top, bottom
             before, before_row = (column, end) if end is not None else (-1, 0)
+        self._named(curve, layer, columns, row_of)
         if curve.report:
             self.nonfinite = [a + b for a, b in zip(self.nonfinite, columns.nonfinite, strict=True)]
             if self.spec.log:
                 self.unplottable = [a + b for a, b in zip(self.unplottable, columns.nonpositive, strict=True)]
             if any(edge.cells):
                 raster.layers.append(edge)
+
+    def _named(self, curve: Curve, layer: Layer, columns: ColumnStats, row_of: Callable[[float], int | None]) -> None:
+        """What tells a curve from others without colour: its dashes, and where its label may stand."""
+        if curve.dashed:  # anchored to x, so that the dashes move with the data
+            layer.dash(round(self.x.lo / (self.x.hi - self.x.lo) * self.place.width))
+        if curve.label:
+            ends = [(column, row) for column, value in enumerate(columns.last) if (row := row_of(value)) is not None]
+            self.ends += [(curve, *ends[-1])] if ends else []
 
     def _reach(self, curve: Curve) -> float:
         """How many columns apart two points may lie to be joined."""
@@ -191,6 +203,21 @@ class _Drawing:
             troughs = [p for source in sources if (p := source.trough(x.lo, x.hi))]
             if troughs:
                 self._label(min(troughs, key=lambda p: p[1]), top=False)
+
+    def _curve_labels(self) -> None:
+        """Names of curves in empty cells near their last points; where there is no room, none."""
+        across, down = dots_per_cell(self.raster.kind)
+        for curve, column, dot in self.ends:
+            text = f" {curve.label} "
+            row, col = max(0, min(dot // down, self.place.height - 1)), self.place.left + column // across
+            places = [
+                (line, start)
+                for line in (row - 1, row + 1, row, row - 2, row + 2)
+                for start in (col + 1, col + 1 - len(text), col - len(text))
+                if start >= self.place.left and line < self.place.height and self.grid.blank(line, start, len(text))
+            ]
+            if places:
+                self.grid.put(*places[0], text, curve.style)
 
     def _stands_out(self) -> bool:
         for curve, columns in zip(self.spec.curves, self.columns, strict=True):

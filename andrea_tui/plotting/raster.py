@@ -94,6 +94,14 @@ class Layer:
             cells[at] |= full
         cells[at + self._width] |= masks[0][b]
 
+    def dash(self, phase: int) -> None:
+        """Clear every other cell column, those where column + `phase` is odd; not where nothing would be left."""
+        kept = bytearray(self.cells)
+        for column in range(1 - phase % 2, self._width, 2):
+            kept[column :: self._width] = bytes(len(range(column, len(kept), self._width)))
+        if any(kept):
+            self.cells = kept
+
     def line(self, column0: int, row0: int, column1: int, row1: int) -> None:
         """A connected line from left to right (column0 <= column1), one run of dots a column."""
         if column0 >= column1:

@@ -30,7 +30,8 @@ class ColumnSource(Protocol):
 class Curve:
     """One series. `band` draws it soft where the kind can. `join` connects neighbouring points, over at most
     `max_gap` of x. `report` marks and counts its non-finite and unplottable points and labels its outliers; switch
-    it off for derived curves and abandoned branches."""
+    it off for derived curves and abandoned branches. `dashed` leaves out every other cell, and `label` is written near
+    the curve's end: told from another one without colour."""
 
     source: ColumnSource
     style: str = "line"
@@ -38,6 +39,8 @@ class Curve:
     join: bool = True
     max_gap: float = math.inf
     report: bool = True
+    dashed: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from andrea_tui.feed.store import Store
 from andrea_tui.widgets.rows import Row, RowsWidget, row_width
 
 # Shown only while they can be used: dim they would only be noise.
-_ONLY_WHEN_POSSIBLE = {"resume", "override", "take_over", "older", "newer", "rollback", "fork", "ask"}
+_ONLY_WHEN_POSSIBLE = {"resume", "override", "take_over", "older", "newer", "rollback", "fork", "ask", "replay_pause"}
 
 
 class KeyBar(RowsWidget):

@@ -1,49 +1,61 @@
-"""What does it cost? GPU power from NVML; without an NVIDIA GPU the machine's load, and a plain word about it."""
+"""What does it cost? GPU power from NVML; without an NVIDIA GPU the CPU packages or the machine's load."""
 
 from __future__ import annotations
 
+import math
+
+from andrea_engine.run.energy_facts import cost
 from andrea_engine.run.heartbeat import Gpu, Telemetry
+from andrea_tui.feed.load import POWER_SECONDS, device_key, run_gpus, total_power
 from andrea_tui.feed.pyramid import Series
-from andrea_tui.feed.store import POWER_SECONDS, Store, total_power
+from andrea_tui.feed.store import Store
 from andrea_tui.plotting.chart import ChartSpec, Curve, render_chart
 from andrea_tui.plotting.format import compact_number, duration, energy, fixed, human_count, percent, size_bytes, watts
 from andrea_tui.plotting.strips import sparkline
 from andrea_tui.plotting.ticks import Tick
 from andrea_tui.widgets.panel import Panel
-from andrea_tui.widgets.rows import Row
+from andrea_tui.widgets.rows import Row, row_width
 
 STALE_SECONDS = 5.0
+STILL_SECONDS = 15.0  # the chart moves on so often: over ssh each move costs as many bytes as the whole of it
+_STYLES = ("line", "validation", "clip", "mark")  # curves are told apart by dashes and labels too
 
 
 def _ago(lo: float, hi: float, n: int) -> list[Tick]:
     """Ticks of the last ten minutes."""
-    return [Tick(-540.0, "9 min"), Tick(-300.0, "5 min"), Tick(0.0, "now")]
+    return [Tick(hi - 540.0, "9 min"), Tick(hi - 300.0, "5 min"), Tick(hi, "now")]
 
 
 class PowerPanel(Panel):
-    """Power, utilisation, temperature and memory; energy of the run, rate, gradient norm, learning rate."""
+    """Power, utilisation, temperature, memory and clocks; energy and cost of the run, rate, gradient norm."""
 
     NUMBER = "2"
 
     def __init__(self, id: str = "power") -> None:  # noqa: A002  (Textual's name)
         super().__init__(id=id)
+        self._chart_of: object = None
+        self._chart_rows: list[Row] = []
 
     def title(self, store: Store, room: int) -> Row:
         t = store.telemetry
         if t is None:
             return [("power  ", "title"), ("no engine, no readings", "dim")]
-        power, limit = total_power(t), _limit(t)
-        if power is not None:
+        power, gpus = total_power(t), [] if t.counts_cpu else run_gpus(t)
+        if power is not None and gpus:
+            limit = _limit(gpus)
             of = f" of {watts(limit)}" if limit is not None else ""
-            return [("power  ", "title"), (watts(power), "accent-bold"), (of, "dim")]
-        if t.gpus:
-            return [("power  ", "title"), ("N/A, this GPU does not tell", "dim")]
+            many = f"  {len(gpus)} GPUs" if len(gpus) > 1 else ""
+            return [("power  ", "title"), (watts(power), "accent-bold"), (of + many, "dim")]
+        if power is not None:
+            return [("CPU power  ", "title"), (watts(power), "accent-bold")]
+        if gpus:
+            return [("power  ", "title"), _why_unknown(t, gpus)]
         return [("host  ", "title"), ("CPU ", "dim"), (percent((t.cpu_percent or 0.0) / 100), "accent-bold")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
         if height <= 1:
             return [self._short(store)]
-        facts = self._facts(store, width)
+        facts = self._facts(store, width, height)
         shown = facts[: max(1, height - 3)] if height < len(facts) + 3 else facts
         chart_height = height - len(shown)
         return [*(self._chart(store, width, chart_height) if chart_height >= 2 else []), *shown]
@@ -52,50 +64,48 @@ class PowerPanel(Panel):
         """All of it in one line, for small screens."""
         t = store.telemetry
         rate = human_count(store.heartbeat.tokens_per_second if store.heartbeat and t else None)
-        cost = energy(store.energy_j) if store.energy_j is not None else "energy unknown"
-        if t is not None and t.gpus:
-            return [*_gpu_row(t.gpus[0])[:3], (f" {cost}", "dim")]
-        return [(f"{rate} tok/s", ""), (f"  {cost}", "dim")]
+        joules = energy(store.energy_j) if store.energy_j is not None else "energy unknown"
+        gpus = run_gpus(t) if t is not None else []
+        if gpus:
+            lost = next((gpu for gpu in gpus if gpu.problem), None)
+            if lost is not None:
+                return [(lost.problem, "bad")]
+            return [*_readings(gpus[0])[1:4], (f" {joules}", "dim")]
+        return [(f"{rate} tok/s", ""), (f"  {joules}", "dim")]
 
     def _chart(self, store: Store, width: int, height: int) -> list[Row]:
-        now = store.load[-1][0] if store.load else store.updated
-        series = Series([t - now for t, _ in store.load], [v for _, v in store.load])
-        t = store.telemetry
-        limit = _limit(t) if t else None
-        is_watts = t is not None and total_power(t) is not None
+        """Redrawn with each reading, and for nothing else."""
+        key = (store.load.version, store.condition.alive, store.telemetry is None, width, height, self.kind)
+        if key != self._chart_of:
+            self._chart_of, self._chart_rows = key, self._draw(store, width, height)
+        return self._chart_rows
+
+    def _draw(self, store: Store, width: int, height: int) -> list[Row]:
+        load, t = store.load, store.telemetry
+        now = math.ceil((load.time if load.time is not None else store.updated) / STILL_SECONDS) * STILL_SECONDS
+        limits = [gpu.limit_w for gpu in run_gpus(t) if gpu.limit_w is not None] if t is not None else []
         spec = ChartSpec(
-            -POWER_SECONDS,
-            0.0,
-            curves=[Curve(series, "line", max_gap=30.0, report=False)],
+            now - POWER_SECONDS,
+            now,
+            curves=_curves(load.series(), t),
             y_lo=0.0,
-            y_hi=(limit or None) if is_watts else 100.0,
+            y_hi=(max(limits, default=None) if load.is_power else 100.0),
             x_ticks=_ago,
-            x_unit="W" if is_watts else "CPU %",
+            x_unit="W" if load.is_power else "CPU %",
             x_end=lambda _: "now",
             message="readings come once a second" if store.condition.alive else "",
         )
         return [list(row) for row in render_chart(spec, width, height, self.kind).rows]
 
-    def _facts(self, store: Store, width: int) -> list[Row]:
+    def _facts(self, store: Store, width: int, height: int) -> list[Row]:
         t = store.telemetry
         rows: list[Row] = []
         if t is not None:
             age = store.updated - t.time if t.time else 0.0
             if age > STALE_SECONDS:
                 rows.append([(f"readings are {duration(age)} old", "warn")])
-            rows += [_gpu_row(gpu) for gpu in t.gpus]
-            if not t.gpus:
-                rows.append([(t.gpu_problem or "no NVIDIA GPU", "dim")])
-                used, total = size_bytes(t.memory_used), size_bytes(t.memory_total)
-                rows.append(
-                    [("mem ", "dim"), (used, ""), (f" of {total}", "dim"), (f"  load {fixed(t.load_1m, 1)}", "dim")]
-                )
-        joules = store.energy_j
-        per_token = _joules_per_token(store)
-        if joules is None:
-            rows.append([("run ", "dim"), ("energy unknown", "dim")])
-        else:
-            rows.append([("run ", "dim"), (energy(joules), ""), (f"  {compact_number(per_token)} J/token", "dim")])
+            rows += _gpu_rows(t, store.updated, width, height) if t.gpus else _host_rows(t)
+        rows += _energy_rows(store, width)
         rows.append(_rate_row(store, width, self.kind == "ascii"))
         last = store.last
         rows.append(
@@ -107,6 +117,126 @@ class PowerPanel(Panel):
             ]
         )
         return rows
+
+
+def _curves(series: dict[str, Series], t: Telemetry | None) -> list[Curve]:
+    """One line a device, each with its label where there are several."""
+    names = {device_key(gpu): _label(gpu) for gpu in t.gpus} if t is not None else {}
+    many = len(series) > 1
+    return [
+        Curve(
+            one,
+            _STYLES[place % len(_STYLES)],
+            max_gap=30.0,
+            report=False,
+            dashed=place % 2 == 1,
+            label=names.get(key, "") if many else "",
+        )
+        for place, (key, one) in enumerate(series.items())
+    ]
+
+
+def _label(gpu: Gpu) -> str:
+    """Short name of a device: its number, or the profile of a MIG instance."""
+    if gpu.board:
+        return "MIG" + gpu.name.rpartition("MIG")[2] if "MIG" in gpu.name else gpu.name
+    return f"GPU {'?' if gpu.index is None else gpu.index}"
+
+
+def _why_unknown(t: Telemetry, gpus: list[Gpu]) -> tuple[str, str]:
+    """Why there is no sum: a device that is gone, or the reason that the driver gives."""
+    lost = [gpu for gpu in gpus if gpu.problem]
+    if lost:
+        return (t.gpu_problem or f"{_label(lost[0])}: {lost[0].problem.partition(',')[0]}", "bad")
+    if all(gpu.board for gpu in gpus):
+        return ("N/A, only the whole board tells", "dim")
+    reasons = [gpu.missing.get("power", "not told") for gpu in gpus if gpu.power_w is None]
+    return (f"N/A ({reasons[0]})" if reasons else "N/A", "dim")
+
+
+def _gpu_rows(t: Telemetry, now: float, width: int, height: int) -> list[Row]:
+    """Two lines a device, one where they would leave no room for the rest."""
+    rows: list[Row] = [[(t.gpu_problem, "bad")]] if t.gpu_problem else []
+    gpus = t.gpus[: max(1, height - 9)]
+    brief = 2 * len(gpus) > max(2, height - 8)
+    many = len(t.gpus) > 1
+    for gpu in gpus:
+        rows += _device_rows(gpu, t.gpu_problem, now, many=many, brief=brief, width=width)
+    if len(gpus) < len(t.gpus):
+        rows.append([(f"+ {len(t.gpus) - len(gpus)} more", "dim")])
+    return rows
+
+
+def _device_rows(gpu: Gpu, told: str, now: float, *, many: bool, brief: bool, width: int) -> list[Row]:
+    name: Row = [(f"{_label(gpu)}  ", "" if gpu.used or gpu.used is None else "dim")] if many else []
+    if gpu.problem:
+        rows: list[Row] = [] if gpu.problem == told else [[(f"{_label(gpu)}: {gpu.problem}", "bad")]]
+        if gpu.time:
+            age = duration(max(0.0, now - gpu.time))
+            last = f"{age} ago: {watts(gpu.power_w)}  " + "".join(text for text, _ in _readings(gpu)[1:])
+            rows.append([*name, (last, "dim")])
+        return rows
+    if many:
+        name.append((f"{watts(gpu.power_w) if gpu.power_w is not None else 'N/A W'}  ", ""))
+    label, use, heat, memory = _readings(gpu)
+    rows = [_fitting(width, [*name, label, use, heat, memory], [*name, use, heat, memory], [*name, use, heat])]
+    return rows if brief and not gpu.throttle else [*rows, _clock_row(gpu, width)]
+
+
+def _fitting(width: int, *forms: Row) -> Row:
+    """The first form that fits, or the last."""
+    return next((form for form in forms if row_width(form) <= width), forms[-1])
+
+
+def _readings(gpu: Gpu) -> Row:
+    use = percent(None if gpu.utilisation is None else gpu.utilisation / 100)
+    heat = f"{gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else "N/A °C"
+    memory = f"{size_bytes(gpu.memory_used)} of {size_bytes(gpu.memory_total)}"
+    return [("util ", "dim"), (use if gpu.utilisation is not None else "N/A", ""), (f"  {heat}  ", ""), (memory, "dim")]
+
+
+def _clock_row(gpu: Gpu, width: int) -> Row:
+    """Clocks, and what holds them back in words."""
+    clock: Row = [("clock ", "dim"), (f"{human_count(gpu.sm_mhz)} MHz" if gpu.sm_mhz is not None else "N/A MHz", "")]
+    if gpu.throttle:
+        reasons = ", ".join(gpu.throttle)
+        held = (f"held back: {reasons}", "warn")
+        return _fitting(width, [*clock, ("  ", ""), held], [clock[1], ("  ", ""), held], [held], [(reasons, "warn")])
+    memory = f"{human_count(gpu.memory_mhz)} MHz" if gpu.memory_mhz is not None else "N/A"
+    return _fitting(width, [*clock, ("  memory ", "dim"), (memory, "")], clock)
+
+
+def _host_rows(t: Telemetry) -> list[Row]:
+    used, total = size_bytes(t.memory_used), size_bytes(t.memory_total)
+    cpu = percent(None if t.cpu_percent is None else t.cpu_percent / 100)
+    return [
+        [(t.gpu_problem or "no NVIDIA GPU", "dim")],
+        [
+            ("CPU ", "dim"),
+            (cpu, ""),
+            ("  mem ", "dim"),
+            (used, ""),
+            (f" of {total}  load {fixed(t.load_1m, 1)}", "dim"),
+        ],
+    ]
+
+
+def _energy_rows(store: Store, width: int) -> list[Row]:
+    """Energy of the run, and how well it is known; then what a token and the whole cost."""
+    joules, quality = store.energy_j, store.energy_quality
+    if joules is None or store.energy is None:
+        return [[("run ", "dim"), ("energy unknown", "dim")]]
+    row: Row = [("run ", "dim")]
+    if quality.complete is False:
+        row.append(("at least ", "warn"))
+    row.append((energy(joules), ""))
+    if quality.estimated:
+        row.append((" estimated", "dim"))
+    more: Row = [(f"  {compact_number(store.energy.joules_per_token(store.config))} J/token", "dim")]
+    price = cost(joules, store.config)
+    if price is not None and store.config is not None:
+        more.append((f"  {price:,.2f} {store.config.power.currency}".rstrip(), ""))
+    return [[*row, *more]] if row_width([*row, *more]) <= width else [row, more]
 
 
 def _rate_row(store: Store, width: int, ascii_only: bool) -> Row:
@@ -123,19 +253,6 @@ def _rate_row(store: Store, width: int, ascii_only: bool) -> Row:
     return row
 
 
-def _gpu_row(gpu: Gpu) -> Row:
-    use = percent(None if gpu.utilisation is None else gpu.utilisation / 100)
-    heat = f"{gpu.temperature_c:.0f} °C" if gpu.temperature_c is not None else "N/A °C"
-    memory = f"{size_bytes(gpu.memory_used)} of {size_bytes(gpu.memory_total)}"
-    return [("util ", "dim"), (use, ""), (f"  {heat}  ", ""), (memory, "dim")]
-
-
-def _limit(t: Telemetry) -> float | None:
-    limits = [gpu.limit_w for gpu in t.gpus if gpu.limit_w is not None]
-    return sum(limits) if limits and len(limits) == len(t.gpus) else None
-
-
-def _joules_per_token(store: Store) -> float | None:
-    if store.energy_j is None or store.config is None or not store.step:
-        return None
-    return store.energy_j / (store.step * store.config.tokens_per_step)
+def _limit(gpus: list[Gpu]) -> float | None:
+    limits = [gpu.limit_w for gpu in gpus if gpu.limit_w is not None]
+    return sum(limits) if limits and len(limits) == len(gpus) else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from itertools import takewhile
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -35,6 +37,7 @@ Run = tuple[str, str]
 Row = list[Run]
 
 
+@lru_cache(4096)  # frames, labels and most lines are the same in every frame
 def visible(text: str) -> str:
     """Text that a terminal shows, never obeys, and is as wide as we measure."""
     return clean(text) if text.isascii() else _INVISIBLE.sub("", clean(text)).translate(_FLAG_LETTERS)
@@ -142,14 +145,25 @@ class RowsWidget(Widget):
 
 def _difference(old: Row, new: Row, width: int) -> tuple[int, int]:
     """Cells [start, end) outside of which both rows are equal."""
-    start = 0
-    for a, b in zip(old, new, strict=False):
-        if a != b:
-            break
-        start += cell_len(a[0])
-    end = width
-    for a, b in zip(reversed(old), reversed(new), strict=False):
-        if a != b:
-            break
-        end -= cell_len(a[0])
+    before, after = _glyphs(old), _glyphs(new)
+    start = _same_cells(before, after)
+    end = width - _same_cells(before[::-1], after[::-1])
     return (start, end) if start < end else (0, width)
+
+
+def _glyphs(row: Row) -> list[tuple[str, str]]:
+    """The characters of a row, each with the marks on it, and their meanings."""
+    glyphs: list[tuple[str, str]] = []
+    for text, meaning in row:
+        for char in text:
+            if glyphs and not char.isascii() and not cell_len(char):
+                glyphs[-1] = (glyphs[-1][0] + char, glyphs[-1][1])
+            else:
+                glyphs.append((char, meaning))
+    return glyphs
+
+
+def _same_cells(before: list[tuple[str, str]], after: list[tuple[str, str]]) -> int:
+    """Width of what both begin with."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    return sum(cell_len(glyph) for (glyph, _), _ in same)

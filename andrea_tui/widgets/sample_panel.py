@@ -10,6 +10,7 @@ from andrea_engine.run.samples import Sample
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import human_count
 from andrea_tui.plotting.strips import bar
+from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import Row, visible
 
@@ -26,22 +27,35 @@ NARROW = 44  # cells of a title
 
 
 class SamplePanel(Panel):
-    """`back` samples before the newest one are skipped, so that the history can be walked."""
+    """`back` samples before the newest one are skipped, so that the history can be walked. With a time cursor it is
+    the newest sample at or before it, and walking moves the cursor."""
 
     NUMBER = "3"
 
-    def __init__(self) -> None:
+    def __init__(self, view: ViewState | None = None) -> None:
         super().__init__(id="sample")
+        self.view = view if view is not None else ViewState()
         self.back = 0
 
     def walk(self, steps: int) -> None:
         """Go `steps` samples back in time (negative: forth)."""
         count = len(self.store.samples) if self.store else 0
+        if self.view.cursor is not None and self.store is not None:
+            index = max(0, min(self._index(self.store) - steps, count - 1))
+            self.view.cursor = self.store.samples[index].step if count else self.view.cursor
+            return
         self.back = max(0, min(self.back + steps, count - 1))
 
     def _sample(self, store: Store) -> Sample | None:
-        index = len(store.samples) - 1 - self.back
-        return store.samples[max(0, index)] if store.samples else None
+        index = self._index(store)
+        return store.samples[index] if 0 <= index < len(store.samples) else None
+
+    def _index(self, store: Store) -> int:
+        """Which of the samples is shown; -1 for none."""
+        cursor, newest = self.view.cursor, len(store.samples) - 1
+        if cursor is None:
+            return max(0, newest - self.back) if store.samples else -1
+        return next((index for index in range(newest, -1, -1) if store.samples[index].step <= cursor), -1)
 
     def title(self, store: Store, room: int) -> Row:
         sample = self._sample(store)
@@ -54,7 +68,9 @@ class SamplePanel(Panel):
         else:
             row += [(f"{sample.scores.total:.0f}", _health(store, sample)), (" of 100" if roomy else "", "dim")]
         row.append((f"  step {human_count(sample.step)}" if roomy else f" at {human_count(sample.step)}", "dim"))
-        if self.back:
+        if self.view.cursor is not None:
+            row.append((", at the cursor" if roomy else " cursor", "cursor-text"))
+        elif self.back:
             row.append((f", {self.back} before the newest" if roomy else f" (-{self.back})", "warn"))
         return [*row, *_gate(store, roomy)]
 
@@ -63,6 +79,8 @@ class SamplePanel(Panel):
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
         sample = self._sample(store)
+        if sample is None and self.view.cursor is not None and store.samples:
+            return [[(f"no sample is kept from step {human_count(self.view.cursor)} or before", "message")]]
         if sample is None:
             every = store.config.sample.every if store.config else 100
             text = f"the first sample comes at step {human_count(every)}" if store.condition.word != "missing" else ""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from andrea_engine.run.forecast import forecast_disk
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import duration, human_count, percent, rounded_count, short_count, size_bytes
+from andrea_tui.plotting.format import (
+    duration,
+    fixed,
+    human_count,
+    percent,
+    rounded_count,
+    short_count,
+    size_bytes,
+)
 from andrea_tui.widgets.rows import Row, RowsWidget, row_width, spread
 
 WORDS = {
@@ -33,29 +41,59 @@ STALE_STEPS = 3.0
 
 
 class StatusBar(RowsWidget):
-    """`watching` adds the word for a console that sends nothing."""
+    """`watching` adds the word for a console that sends nothing, `restart` what the watchdog is about to do."""
 
     def __init__(self, name: str) -> None:
         super().__init__(id="status")
         self.run_name = name
         self.watching = ""
+        self.restart = ""
+        self.alone = False  # the screen has room for this line only
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
+        if self.alone:
+            return [self._brief(store, width)]
         left: Row = [(" ANDREA ", "accent-bold"), (f" {self.run_name}", "bright")]
         if store.n_params and width >= 100:
             left.append((f"  {rounded_count(store.n_params)}", "dim"))
         if self.watching:
             left.append((f"  {self.watching}", "warn"))
+        if self.restart:
+            left.append((f"  {self.restart}", "warn"))
         for detail in (3, 2, 1, 0):
             right = self._right(store, detail)
             if row_width(left) + row_width(right) + 2 <= width:
                 return [spread(left, right, width)]
         return [spread([], self._right(store, 0), width)]
 
+    def _brief(self, store: Store, width: int) -> Row:
+        """All that matters in one line: state, step, loss EMA, last score; in fewer words the less room there is."""
+        word = store.condition.word
+        sign, style = WORDS.get(word, ("•", ""))
+        ema = fixed(store.last.ema if store.last else None, 3)
+        last = store.score.value_at(store.score.x_max or 0.0)
+        score = fixed(last[1] if last else None, 0)
+        step = human_count(store.step)
+        warn: Row = [(f"  {self.watching}", "warn")] if self.watching else []
+        forms: list[Row] = [
+            [
+                (f"{self.run_name}  ", "bright"),
+                (f"{sign} {word}", style),
+                *warn,
+                (f"  step {step}  loss EMA {ema}  score {score} of 100", ""),
+            ],
+            [(f"{sign} {word}", style), *warn, (f"  step {step}  EMA {ema}  score {score}", "")],
+            [(f"{sign} {word}", style), (f" {step} EMA {ema} score {score}", "")],
+            [(f"{sign} {word}", style), (f" {short_count(store.step)} {ema} {score}", "")],
+            [(sign, style), (f" {short_count(store.step)} {ema} {score}", "")],
+        ]
+        return next((form for form in forms if row_width(form) <= width), forms[-1])
+
     def _right(self, store: Store, detail: int) -> Row:
         word = store.condition.word
         sign, style = WORDS.get(word, ("•", ""))
-        row: Row = [(f"{sign} {word}", style)]
+        idle = store.condition.idle
+        row: Row = [(f"{sign} {word}" if idle is None else f"{sign} {word} {idle:,.0f} s", style)]
         total = store.total_steps
         step = store.step
         if detail >= 2:
@@ -85,6 +123,8 @@ class SaveBar(RowsWidget):
         super().__init__(id="savebar")
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
+        if store.condition.word in ("stalled", "suspended"):
+            return [[(" ALARM ", "alarm"), (f" {store.condition.sentence}", "bad")]]
         if store.alarm:
             return [[(" ALARM ", "alarm"), (f" {store.alarm}", "bad")]]
         condition = store.condition
@@ -94,16 +134,16 @@ class SaveBar(RowsWidget):
             return [[(f" {condition.sentence}", tone)]]
         if store.problems:
             return [[(f" {store.problems[0]}", "warn")]]
-        if condition.word in ("starting", "preparing", "loading", "stalled", "suspended", "stopping"):
+        if condition.word in ("starting", "preparing", "loading", "stopping"):
             return [[(f" {condition.sentence}", "warn")]]
         text = saves.text or "no checkpoint yet"
         if saves.durable_at is not None and not saves.pending and saves.writing_step is None and not saves.failed:
             text += f", {duration(max(0.0, store.updated - saves.durable_at))} ago"
-        row = [(f" {text}", "bad" if saves.failed else "warn" if saves.pending else "dim")]
-        return [[*row, *_disk(store)]]
+        row = [(f" {text}", "bad" if saves.failed else "warn" if saves.pending or saves.overdue else "dim")]
+        return [[*row, *disk_runs(store)]]
 
 
-def _disk(store: Store) -> Row:
+def disk_runs(store: Store) -> Row:
     """Free disk, and whether it lasts at this keep rule."""
     if store.disk_free is None:
         return []

@@ -99,10 +99,7 @@ def test_ranges_peaks_and_counts_equal_a_naive_search(
     assert series.range_minmax(x0, x1, positive=True) == ((min(positive), max(positive)) if positive else None)
     assert series.peak(x0, x1) == (max(finite, key=lambda p: p[1]) if finite else None)
     assert series.trough(x0, x1) == (min(finite, key=lambda p: p[1]) if finite else None)
-    bad = series.nonfinite_positions(x0, x1, 13)
-    counts = series.columns(x0, x1, 13).nonfinite
-    assert bad == [(column, count) for column, count in enumerate(counts) if count]
-    assert sum(count for _, count in bad) == len(inside) - len(finite)
+    assert sum(series.columns(x0, x1, 13).nonfinite) == len(inside) - len(finite)
     assert series.nonfinite_total == sum(not math.isfinite(y) for y in ys)
 
 
@@ -271,7 +268,6 @@ def test_empty_series_answers_everything() -> None:
     assert (series.x_min, series.x_max, len(series)) == (None, None, 0)
     assert series.range_minmax(0, 1) is None
     assert series.peak(0, 1) is None
-    assert series.nonfinite_positions(0, 1, 5) == []
     assert len(series.truncate_from(0)) == 0
     assert as_rows(series, 0, 1, 3) == [(math.inf, -math.inf, None, None, 0, 0, 0)] * 3
     assert len(series.columns(0, 1, 0)) == 0

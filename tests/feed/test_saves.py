@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat, Saving
-from andrea_tui.feed.saves import SaveFollower, saved_text
+from andrea_tui.feed.saves import STOP, SaveFollower, saved_text
 
 
 def event(kind: str, step: int = 112_700, **facts: object) -> Event:
@@ -59,7 +60,7 @@ def test_the_whole_trail_of_a_request() -> None:
         (True, "checkpoint asked, waiting for the end of the step"),
         (True, "checkpoint request seen at step 112,700"),
         (True, "writing step 112,700"),
-        (True, "writing step 112,700: 50 % of 1.18 GB"),
+        (True, "writing step 112,700: 50 % of 1.18 GB"),  # one look gives no rate
         (False, "saved step 112,700 (1.18 GB, 1.4 s)"),
     ]
     assert saves.durable_step == 112_700
@@ -121,6 +122,125 @@ def test_patience_is_two_steps_and_two_seconds() -> None:
     saves.take(event("save_seen", 12))
     saves.look(beat(900, at=asked + 90), alive=True)
     assert saves.text == "checkpoint request seen at step 12"
+
+
+@dataclass
+class Clock:
+    """Both clocks of a follower, moved by hand."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def follower(self) -> SaveFollower:
+        return SaveFollower(clock=self, timer=self)
+
+    def beat(self, step: int, *, silent: float = 0.0, **facts: object) -> Heartbeat:
+        known: dict[str, object] = {"phase": "training", "phase_since": 900.0, "time": self.now - silent, "step": step}
+        identity: dict[str, object] = {"pid": 1, "process_start": 1, "boot_id": "", "host": "", "session": 1}
+        return Heartbeat(**(identity | known | facts))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("facts", "what_it_does"),
+    [
+        ({"step_time": 1010.0, "step_seconds": 3.0}, "the engine is in a long step (80 s so far, usually 3.0 s)"),
+        ({"step_time": None}, "the engine is in a long step (190 s so far)"),
+        ({"phase": "compiling", "phase_since": 1030.0}, "the engine is compiling (60 s so far)"),
+        ({"phase": "sampling", "phase_since": 1080.0}, "the engine is making a sample (10 s so far)"),
+        ({"phase": "odd", "phase_since": 1080.0}, "the engine is in phase odd (10 s so far)"),
+        ({"silent": 40.0}, "the engine has not reported for 40 s"),
+    ],
+)
+def test_what_is_not_seen_for_long_says_what_the_engine_does(facts: dict[str, object], what_it_does: str) -> None:
+    clock = Clock()
+    saves = clock.follower()
+    saves.ask(10)
+    clock.now += 90
+    saves.look(clock.beat(10, **facts), alive=True)  # type: ignore[arg-type]
+    assert saves.text == f"checkpoint asked 90 s ago and not seen yet; {what_it_does}"
+    assert (saves.pending, saves.overdue, saves.failed) == (True, True, False)
+
+
+def test_patience_knows_how_long_a_step_takes() -> None:
+    clock = Clock()
+    saves = clock.follower()
+    saves.ask(10)
+    clock.now += 50
+    saves.look(clock.beat(10, step_time=1000.0, step_seconds=30.0), alive=True)
+    assert (saves.text, saves.overdue) == ("checkpoint asked, waiting for the end of the step", False)
+    clock.now += 10  # two steps of thirty seconds
+    saves.look(clock.beat(10, step_time=1000.0, step_seconds=30.0), alive=True)
+    assert saves.text.startswith("checkpoint asked 60 s ago and not seen yet")
+
+
+def test_seen_and_then_nothing() -> None:
+    clock = Clock()
+    saves = clock.follower()
+    saves.ask(10, STOP)
+    saves.take(event("save_seen", 10))
+    clock.now += 12
+    saves.look(clock.beat(10, step_time=1000.0), alive=True)
+    assert saves.text == (
+        "checkpoint request seen at step 10, 12 s ago; the write has not begun, "
+        "the engine is in a long step (12 s so far)"
+    )
+    assert saves.stopping
+
+
+def write(saves: SaveFollower, clock: Clock, *looks: tuple[float, int]) -> list[str]:
+    """Texts at looks of (seconds later, bytes written) of a write of 1,000 MB."""
+    saves.take(event("save_writing", 20))
+    texts = []
+    for seconds, done in looks:
+        clock.now += seconds
+        saves.look(clock.beat(20, saving=Saving(step=20, done=done, total=1_000_000_000)), alive=True)
+        texts.append(saves.text)
+    return texts
+
+
+def test_a_write_tells_bytes_and_rate() -> None:
+    clock = Clock()
+    saves = clock.follower()
+    assert write(saves, clock, (1, 100_000_000), (1, 300_000_000), (1, 400_000_000), (0.1, 400_000_000)) == [
+        "writing step 20: 10 % of 1.00 GB",
+        "writing step 20: 30 % of 1.00 GB, 200 MB/s",
+        "writing step 20: 40 % of 1.00 GB, 150 MB/s",
+        "writing step 20: 40 % of 1.00 GB, 150 MB/s",
+    ]
+    assert not saves.overdue
+    saves.take(durable(step=20, bytes=1_000_000_000))
+    assert write(saves, clock, (9, 500_000_000)) == ["writing step 20: 50 % of 1.00 GB"], "each write has its own rate"
+
+
+def test_a_write_that_stands_still_says_so_until_it_moves() -> None:
+    clock = Clock()
+    saves = clock.follower()
+    texts = write(saves, clock, (1, 100_000_000), (25, 100_000_000), (1, 200_000_000))
+    assert texts[1] == "writing step 20: 10 % of 1.00 GB, and no byte for 25 s"
+    assert texts[2].startswith("writing step 20: 20 % of 1.00 GB, ")
+    assert not saves.overdue
+
+
+def test_written_is_not_yet_durable() -> None:
+    clock = Clock()
+    saves = clock.follower()
+    texts = write(saves, clock, (1, 1_000_000_000), (30, 1_000_000_000))
+    assert texts == [
+        "writing step 20: all 1.00 GB are written, the disk has to confirm them",
+        "writing step 20: all 1.00 GB are written, the disk has to confirm them (30 s so far)",
+    ]
+    assert saves.durable_step is None
+
+
+def test_a_write_that_is_never_reported() -> None:
+    clock = Clock()
+    saves = clock.follower()
+    saves.take(event("save_writing", 20))
+    clock.now += 15
+    saves.look(clock.beat(20, saving=Saving(step=10, done=1, total=2)), alive=True)
+    assert saves.text == "writing step 20 for 15 s, and the engine does not say how far it is"
 
 
 def test_a_new_process_has_not_begun_to_write() -> None:

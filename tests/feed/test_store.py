@@ -16,7 +16,8 @@ from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Gpu, Heartbeat, Telemetry
 from andrea_engine.run.loss_entry import LossEntry, make_entry
 from andrea_engine.run.samples import Sample
-from andrea_tui.feed.store import EVENTS_KEPT, POWER_SECONDS, RunMark, Store, total_power
+from andrea_tui.feed.load import total_power
+from andrea_tui.feed.store import EVENTS_KEPT, RunMark, Store
 from andrea_tui.feed.update import EntryBatch, Update
 
 TRAINING = Condition("training", alive=True, sentence="training")
@@ -166,17 +167,6 @@ def test_a_dead_engines_heartbeat_is_not_the_present() -> None:
     assert (store.step, store.telemetry) == (900, telemetry)
     store.apply(replace(update(condition=STOPPED), heartbeat=beat(900, telemetry=telemetry)))
     assert (store.step, store.telemetry) == (3, None)
-
-
-def test_readings_of_ten_minutes_each_once() -> None:
-    store = Store()
-    for second in [*range(900), 899, 100]:
-        telemetry = Telemetry(time=float(second), cpu_percent=float(second % 100))
-        store.apply(replace(update(), heartbeat=beat(telemetry=telemetry, tokens_per_second=100.0)))
-    times = [when for when, _ in store.load]
-    assert times == sorted(set(times))
-    assert times[-1] == 899.0
-    assert times[-1] - times[0] == POWER_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -330,6 +330,7 @@ class Receiver:
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("andrea_tui.feed.tailer.INTERVAL", 0.0)
     monkeypatch.setattr("andrea_tui.feed.tailer.IDLE_INTERVAL", 0.0)
+    monkeypatch.setattr("andrea_tui.feed.tailer.AGE_INTERVAL", 0.0)
 
 
 def _looks(monkeypatch: pytest.MonkeyPatch, *answers: Update | Exception) -> None:

@@ -13,11 +13,13 @@ from andrea_engine.run.condition import Condition
 from andrea_engine.run.events import Event
 from andrea_engine.run.samples import Sample, StoredScores
 from andrea_tui.commands import COMMANDS
+from andrea_tui.feed.event_words import describe
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.update import Update
 from andrea_tui.plotting.raster import Kind
+from andrea_tui.view import ViewState
 from andrea_tui.widgets.arms_panel import ArmsPanel
-from andrea_tui.widgets.events_panel import EventsPanel, describe
+from andrea_tui.widgets.events_panel import EventsPanel
 from andrea_tui.widgets.key_bar import KeyBar
 from andrea_tui.widgets.loss_panel import LossPanel
 from andrea_tui.widgets.panel import Panel
@@ -268,7 +270,6 @@ def test_zero_and_negative_losses_on_a_logarithmic_axis() -> None:
     """Case C13."""
     store = Store()
     store.loss.extend(range(1, 6), [1.0, 0.0, -0.5, 1e-12, 3.0])
-    panel = LossPanel()
-    panel.toggle_log()
+    panel = LossPanel(ViewState(log_y=True))
     assert "▾" in whole(panel, store, 100, 20)
     assert whole(panel, store, *Size(3, 1))

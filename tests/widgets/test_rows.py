@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.raster import Kind
-from andrea_tui.widgets.rows import Row, RowsWidget, _difference, fit, row_width, spread
+from andrea_tui.widgets.rows import Row, RowsWidget, _difference, fit, row_width, spread, visible
 from andrea_tui.widgets.sample_panel import SHOWN_CHARACTERS, SHOWN_LINES, wrapped
 from tests.widgets.stores import HOSTILE
 
@@ -157,6 +157,8 @@ def test_with_a_common_beginning_and_end(start: Row, old: Row, new: Row, end: Ro
 
 
 def _assert_repaint(old: Row, new: Row, width: int) -> None:
+    old, new = ([(visible(text), meaning) for text, meaning in row] for row in (old, new))
+    old, new = fit(old, width), fit(new, width)
     first, last = _difference(old, new, width)
     assert 0 <= first < last <= width
     before, after = _cells(old), _cells(new)
@@ -164,5 +166,12 @@ def _assert_repaint(old: Row, new: Row, width: int) -> None:
 
 
 def _cells(row: Row) -> list[tuple[str, str]]:
-    """What stands in each cell: a run's text, which of its cells, and its style, so that no half of one is mixed up."""
-    return [(f"{text}@{cell}", meaning) for text, meaning in row for cell in range(cell_len(text))]
+    """What stands in each cell: a character with the marks on it, which of its cells, and its style, so that no half of
+    one is mixed up."""
+    cells: list[tuple[str, str]] = []
+    for text, meaning in row:
+        for char in text:
+            if not cell_len(char) and cells:
+                cells[-1] = (cells[-1][0] + char, cells[-1][1])
+            cells += [(f"{char}@{cell}", meaning) for cell in range(cell_len(char))]
+    return cells

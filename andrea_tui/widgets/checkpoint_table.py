@@ -1,0 +1,108 @@
+"""Which checkpoints are there, and what is each of them worth? The table of the checkpoint browser."""
+
+from __future__ import annotations
+
+import time
+
+from andrea_tui.feed.checkpoints import CheckpointListing, CheckpointRow
+from andrea_tui.feed.store import Store
+from andrea_tui.plotting.format import duration, fixed, human_count, size_bytes
+from andrea_tui.widgets.rows import Row, row_width
+from andrea_tui.widgets.status_bar import disk_runs
+from andrea_tui.widgets.table import TablePanel
+
+STATES = {
+    "valid": ("✓", ""),
+    "verified": ("✓", "good"),
+    "no digest": ("?", "warn"),
+    "reading": ("◐", "warn"),
+    "differs": ("✕", "bad"),
+    "invalid": ("✕", "bad"),
+}
+
+
+class CheckpointTable(TablePanel):
+    """`verdicts`: what a digest check said, by the very file that was read."""
+
+    def __init__(self) -> None:
+        super().__init__(id="checkpoints")
+        self.listing: CheckpointListing | None = None
+        self.verdicts: dict[tuple[int, int, int], str] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self.listing.rows) if self.listing else 0
+
+    @property
+    def chosen(self) -> CheckpointRow | None:
+        """The checkpoint under the cursor."""
+        return self.listing.rows[min(self.cursor, self.count - 1)] if self.listing and self.count else None
+
+    def take(self, listing: CheckpointListing) -> None:
+        """A new list; the cursor stays on its checkpoint while that is there."""
+        before = self.chosen
+        self.listing = listing
+        if before is not None and self.cursor > 0:
+            steps = [row.step for row in listing.rows]
+            self.cursor = steps.index(before.step) if before.step in steps else min(self.cursor, max(0, len(steps) - 1))
+
+    def state(self, row: CheckpointRow) -> str:
+        return "invalid" if not row.valid else self.verdicts.get(row.stamp, "valid")
+
+    def title(self, store: Store, room: int) -> Row:
+        if self.listing is None:
+            return [("checkpoints", "title")]
+        bad = self.count - self.listing.valid
+        row: Row = [
+            ("checkpoints  ", "title"),
+            (f"{self.count:,}", "bright"),
+            (f", {size_bytes(self.listing.bytes)}", ""),
+        ]
+        return [*row, (f", {bad:,} not valid", "bad")] if bad else row
+
+    def above(self, store: Store, width: int) -> list[Row]:
+        rule, disk = keep_rule(store), disk_runs(store)
+        if row_width([(rule, ""), *disk]) <= width:
+            return [[(rule, "dim"), *disk]]
+        return [[(rule, "dim")], [(text.removeprefix("; "), meaning) for text, meaning in disk]]
+
+    def heading(self, width: int) -> Row:
+        return [(f"{'step':>9}  {'':<11} {'size':>8} {'age':>11}  {'EMA':>7}  {'score':>5}  pinned", "dim")]
+
+    def nothing(self) -> Row:
+        if self.listing is None:
+            return [("reading", "message")]
+        return [(self.listing.problem or "there is no checkpoint yet; c saves one while the engine runs", "message")]
+
+    def line(self, index: int, width: int) -> Row:
+        assert self.listing is not None  # noqa: S101  (there are rows)
+        row, store = self.listing.rows[index], self.store
+        state = self.state(row)
+        sign, meaning = STATES[state]
+        age = "" if row.time is None else duration(max(0.0, time.time() - row.time))
+        runs: Row = [(f"{human_count(row.step):>9}  ", ""), (f"{sign} {state:<9} ", meaning)]
+        runs.append((f"{size_bytes(row.bytes):>8} {age:>11}  ", "dim"))
+        if not row.valid:
+            return [*runs, (row.problem or "", "bad")]
+        ema = None if store is None else ema_at(store, row.step)
+        runs.append((f"{fixed(ema, 3):>7}  ", ""))
+        runs.append((f"{fixed(row.score[1], 0) if row.score else '–':>5}", ""))
+        runs.append(("≤ " if row.score and row.score[0] < row.step else "  ", "dim"))
+        return [*runs, (row.pin.why, "accent")] if row.pin else runs
+
+
+def ema_at(store: Store, step: int) -> float | None:
+    """The loss EMA of exactly this step; None when the record does not have it."""
+    found = store.ema.value_at(step)
+    return found[1] if found is not None and found[0] == step else None
+
+
+def keep_rule(store: Store) -> str:
+    """The keep rule in words."""
+    if store.config is None:
+        return "keep rule unknown"
+    table = store.config.checkpoint
+    if table.keep == "all":
+        return "every checkpoint is kept"
+    multiples = f", each {human_count(table.keep_every)}th" if table.keep_every else ""
+    return f"kept: the last {table.keep_last}{multiples}, and pinned ones"
