@@ -6,7 +6,13 @@ import sys
 
 
 def main() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line, guarded where there is a terminal; returns the exit code."""
+    from andrea_tui.parent import guarded
+
+    return guarded(_run)
+
+
+def _run() -> int:
     from andrea_tui.cli import run
 
     return run(sys.argv[1:])

@@ -8,74 +8,122 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding
-from textual.filter import LineFilter
+from textual.filter import LineFilter, Monochrome
+from textual.markup import escape
 from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.timer import Timer
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
-from andrea_tui.commands import COMMANDS
+from andrea_tui.commands import COMMANDS, Situation
 from andrea_tui.control import Control
+from andrea_tui.feed.saves import SaveFollower
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.tailer import Tailer
 from andrea_tui.feed.update import Update
-from andrea_tui.guard import ControlGuard
+from andrea_tui.guard import AsciiOnly, Colourless, ControlGuard
 from andrea_tui.hangup import watch_terminal
 from andrea_tui.plotting.raster import Kind
+from andrea_tui.restart import Watchdog
 from andrea_tui.screens.actions import Actions
 from andrea_tui.screens.dashboard import DashboardScreen
-from andrea_tui.screens.new_run import NewRunScreen
+from andrea_tui.screens.help import HelpScreen, screen_keys
+from andrea_tui.settings import Habits, Settings
 from andrea_tui.themes import THEMES
+from andrea_tui.view import ViewState
 from andrea_tui.widgets.rows import LONGEST, visible
+
+if TYPE_CHECKING:
+    from andrea_tui.feed.replay import Replay
+    from andrea_tui.screens.runs import RunsScreen
 
 
 @dataclass(frozen=True, slots=True)
 class ExitState:
-    """Why the console was left: `left`, `detached`, `stopped`, or `signal` with its number."""
+    """Why the console was left: `left`, `detached`, `stopped`, or `signal` with its number. `listing`: the directory
+    whose runs were listed at the end, None when a run was open."""
 
     reason: str
     signal: int = 0
+    listing: Path | None = None
+
+
+SETTLE_SECONDS = 0.1  # after the last change of the terminal's size
 
 
 class FeedUpdate(Message):
     """The tailer has something new."""
 
-    def __init__(self, update: Update) -> None:
+    def __init__(self, update: Update, store: Store) -> None:
         super().__init__()
         self.update = update
+        self.store = store  # the run it is about: another one may be open by now
 
 
 class AndreaApp(App[ExitState]):
-    """Console of one run. Ends with an ExitState; never touches the engine except through `Control`."""
+    """Console of one run at a time. Ends with an ExitState; never touches the engine except through `Control`.
+
+    A directory that holds runs, and is none itself, opens as the list of them. `restart`: how often an hour a crashed
+    engine is started again. `compare`: a second run to draw beside it. `replay`: play the recorded run so many
+    times as fast as it was.
+    """
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "ANDREA"
-    BINDINGS = [Binding("ctrl+q,ctrl+c", "leave_console", "close the console", show=False, priority=True)]
+    BINDINGS = [
+        Binding("ctrl+q,ctrl+c", "leave_console", "close the console", show=False, priority=True),
+        Binding("question_mark,f1", "help", "help", show=False),
+        Binding("colon,ctrl+p", "command_palette", "all commands", show=False),
+    ]
     COMMAND_PALETTE_BINDING = "f24"  # ours is bound through the registry
 
     def __init__(
-        self, directory: RunDirectory, *, watch: bool = False, start: bool = False, plot_kind: Kind = "braille"
+        self,
+        directory: RunDirectory,
+        *,
+        watch: bool = False,
+        start: bool = False,
+        plot_kind: Kind = "braille",
+        restart: int = 0,
+        compare: RunDirectory | None = None,
+        replay: float | None = None,
     ) -> None:
         super().__init__()
         self.directory = directory
         self.plot_kind: Kind = plot_kind
-        self.store = Store()
-        self.control = Control(directory, watch=watch)
+        self.compare = compare
+        self.replay = replay
+        self.view = ViewState()
+        self.settings = Settings()
+        self._habits: Habits = {}
+        self.store = self._new_store()
+        self.control = Control(directory, watch=watch, replay=replay is not None)
+        self.restart_limit = restart
+        self.watchdog: Watchdog | None = None
         self._start_at_once = start
-        self._tailer: Tailer | None = None
+        self._tailer: Tailer | Replay | None = None
         self._following_stop = False
         self._halt_shown = False
-        self._guard = ControlGuard()
+        self._guards: list[LineFilter] = [ControlGuard()]
+        if plot_kind == "ascii":
+            self._guards.append(AsciiOnly())
+        if self.no_color:
+            self._guards.append(Colourless())
+        self._settling: Timer | None = None
         self._rung_for = ""
+        self._was_stuck = self._was_alive = False
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = "andrea-dark"
+        self.theme = "andrea-ansi" if self.no_color else "andrea-dark"
 
     async def on_mount(self) -> None:
         # After the driver has set up its own handlers, or ours would be lost; without them a TERM or a hang-up
@@ -88,6 +136,17 @@ class AndreaApp(App[ExitState]):
             watch_terminal(sys.__stdin__.fileno(), lambda: self._terminal_gone(loop))
         if self.directory.exists() or self.directory.is_foreign_run():
             self._open_dashboard()
+        else:
+            self._open_other()
+
+    def _open_other(self) -> None:
+        """The list of runs, or a new run."""
+        from andrea_tui.feed.runs import holds_runs
+        from andrea_tui.screens.new_run import NewRunScreen
+        from andrea_tui.screens.runs import RunsScreen
+
+        if holds_runs(self.directory.path):
+            self.push_screen(RunsScreen(self.directory.path))
         elif self._start_at_once:
             self._create_and_start()
         else:
@@ -113,11 +172,99 @@ class AndreaApp(App[ExitState]):
 
     def _open_dashboard(self) -> None:
         self.actions = Actions(self, self.store, self.control)
-        self.push_screen(DashboardScreen(self.store, self.control, self.actions))
+        self.view.leave_run()
+        screen = DashboardScreen(self.store, self.control, self.actions, self.view)
+        self._recall(screen)
+        self.push_screen(screen)
         if self._start_at_once:
             self._start_engine()
-        self._tailer = Tailer(self.directory, self._deliver)
+        deliver = partial(self._deliver, self.store)
+        if self.replay is None:
+            self._tailer = Tailer(self.directory, deliver, self.compare)
+        else:
+            from andrea_tui.feed.replay import Replay
+
+            self._tailer = Replay(self.directory, self.replay, deliver)
         self._tailer.start()
+        self.watchdog = Watchdog(self.control, self.restart_limit, partial(self.call_later, self.tell))
+        if not self.control.watch:
+            self.watchdog.start()
+
+    def _new_store(self) -> Store:
+        """In a replay nobody waits for an engine, so that no patience ends."""
+        return Store() if self.replay is None else Store(saves=SaveFollower(timer=lambda: 0.0))
+
+    def pause_replay(self) -> None:
+        """Pause the replay, or let it go on; at its end play it again."""
+        from andrea_tui.feed.replay import Replay
+
+        if not isinstance(self._tailer, Replay):
+            return
+        if not self._tailer.ended:
+            self._tailer.toggle()
+            return
+        self._close_run()
+        while isinstance(self.screen, DashboardScreen):
+            self.pop_screen()
+        self.store = self._new_store()
+        self.control = Control(self.directory, watch=True, replay=True)
+        self._open_dashboard()
+
+    def on_runs_screen_chosen(self, message: RunsScreen.Chosen) -> None:
+        self._following_stop = self._halt_shown = self._start_at_once = False
+        self._rung_for = ""
+        self.directory = RunDirectory(message.path)
+        self.store = Store()
+        self.control = Control(self.directory, watch=self.control.watch)
+        self._open_dashboard()
+
+    def show_runs(self) -> None:
+        """Leave this run as it is and go (back) to the list of all."""
+        from andrea_tui.screens.runs import RunsScreen
+
+        path = self.directory.path
+        self._close_run()
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, RunsScreen):
+            self.pop_screen()
+        if not isinstance(self.screen, RunsScreen):
+            self.push_screen(RunsScreen(path.absolute().parent, path))
+
+    def _recall(self, screen: DashboardScreen) -> None:
+        """Show the run as this user left it."""
+        habits = self.settings.of(self.directory.path)
+        self.view.restore(habits)
+        screen.show_only(str(habits.get("panel", "")))
+        theme = habits.get("theme")
+        if isinstance(theme, str) and theme in self.available_themes and not self.no_color:
+            self.theme = theme
+        self._habits = self._habits_of(screen)
+
+    def _habits_of(self, screen: DashboardScreen) -> Habits:
+        theme: Habits = {} if self.no_color else {"theme": self.theme}
+        return {**self.view.settings(), **theme, "panel": screen.alone}
+
+    def remember(self) -> None:
+        """Note how the run is looked at, where that has changed."""
+        for screen in self.screen_stack:
+            if isinstance(screen, DashboardScreen):
+                habits = self._habits_of(screen)
+                if habits != self._habits:
+                    self._habits = habits
+                    self.settings.remember(screen.control.directory.path, habits)
+
+    def watch_theme(self) -> None:
+        self.remember()
+
+    def _close_run(self) -> None:
+        """Give up control of the run and stop everything that looks at it."""
+        self.remember()
+        if self.watchdog is not None:
+            self.watchdog.stop()
+            self.watchdog = None
+        if self._tailer is not None:
+            self._tailer.stop()
+            self._tailer = None
+        self.control.release()
 
     def _start_engine(self) -> None:
         """`--start`: only where nothing stands against it; a halted run waits for a decision."""
@@ -129,20 +276,25 @@ class AndreaApp(App[ExitState]):
         except RunError as error:
             self.notify(str(error), severity="error", markup=False)
 
-    def _deliver(self, update: Update) -> None:
+    def _deliver(self, store: Store, update: Update) -> None:
         """Called by the tailer's thread: posting never blocks."""
-        self.post_message(FeedUpdate(update))
+        self.post_message(FeedUpdate(update, store))
 
     def on_feed_update(self, message: FeedUpdate) -> None:
+        if message.store is not self.store or self._tailer is None:
+            return
         first = self.store.version == 0
         self.store.apply(message.update)
-        if self._tailer is not None:
-            self._tailer.taken()
+        taken = self._tailer.taken
         if not self.screen_stack:  # the app is shutting down
             return
         screen = self.screen
         if first and isinstance(screen, DashboardScreen):
             screen.redraw()
+            screen.call_after_refresh(taken)  # only then is a long record read on
+        else:
+            taken()
+            self._draw_soon()
         if not self._halt_shown and self.store.condition.word == "halted" and isinstance(screen, DashboardScreen):
             self._halt_shown = True
             self.bell()
@@ -153,8 +305,23 @@ class AndreaApp(App[ExitState]):
         if self._following_stop and not self.store.condition.alive:
             self.leave("stopped")
 
+    def _draw_soon(self) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, DashboardScreen):
+                screen.draw_soon()
+
+    def look_now(self) -> None:
+        """The run directory is looked at without waiting for the next turn."""
+        if self._tailer is not None:
+            self._tailer.look_now()
+
     def _ring_for_alarm(self) -> None:
-        """The terminal's bell, once for each alarm."""
+        """The terminal's bell, once for each alarm, each stall and each crash that was seen to happen."""
+        word, alive = self.store.condition.word, self.store.condition.alive
+        stuck = word in ("stalled", "suspended")
+        if (stuck and not self._was_stuck) or (self._was_alive and word in ("crashed", "failed")):
+            self.bell()
+        self._was_stuck, self._was_alive = stuck, alive
         if self.store.alarm and self.store.alarm != self._rung_for:
             self.bell()
         self._rung_for = self.store.alarm
@@ -165,8 +332,22 @@ class AndreaApp(App[ExitState]):
             if isinstance(screen, DashboardScreen):
                 screen.action_command(name)
 
+    def on_resize(self) -> None:
+        """A terminal that shrank and grew back has lost cells, and its size is no news that anybody would draw for:
+        whenever the size came to rest, everything is drawn again."""
+        if self._settling is None:
+            self._settling = self.set_timer(SETTLE_SECONDS, self._settled)
+        else:
+            self._settling.reset()
+
+    def _settled(self) -> None:
+        self._settling = None
+        self.refresh(layout=True)
+
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*super().get_line_filters(), self._guard]
+        # Textual's greys would hide from ours what stands on a colour.
+        others = [one for one in super().get_line_filters() if not isinstance(one, Monochrome)]
+        return [*others, *self._guards]
 
     def notify(
         self,
@@ -195,8 +376,12 @@ class AndreaApp(App[ExitState]):
 
     def leave(self, reason: str, number: int = 0) -> None:
         """Close the console. The engine is not touched."""
-        self.control.release()
-        self.exit(ExitState(reason, number), return_code=128 + number if number else 0)
+        from andrea_tui.screens.runs import RunsScreen
+
+        lists = [screen.root for screen in self.screen_stack if isinstance(screen, RunsScreen)]
+        listing = lists[0] if lists and self._tailer is None else None
+        self._close_run()
+        self.exit(ExitState(reason, number, listing), return_code=128 + number if number else 0)
 
     def _terminal_gone(self, loop: asyncio.AbstractEventLoop) -> None:
         """Called by a thread; the loop may have ended before."""
@@ -210,13 +395,22 @@ class AndreaApp(App[ExitState]):
         self.leave("left")
 
     def on_unmount(self) -> None:
-        if self._tailer is not None:
-            self._tailer.stop()
+        self._close_run()
+
+    # -- help and palette: on screens that have no keys of their own for them ------------------------------------
+
+    def action_help(self) -> None:
+        """The keys of the screen on top."""
+        screen = self.screen
+        if isinstance(screen, DashboardScreen):
+            screen.action_command("help")
+        elif not isinstance(screen, HelpScreen):
+            self.push_screen(HelpScreen(screen_keys(screen)))
 
     # -- palette ------------------------------------------------------------------------------------------------
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette lists our commands with their keys, and the few of Textual's that make sense here."""
+        """The palette lists our commands with their keys, and why not now; elsewhere what makes sense on any screen."""
         if isinstance(screen, DashboardScreen):
             for command in COMMANDS:
                 if command.id == "palette":
@@ -225,7 +419,12 @@ class AndreaApp(App[ExitState]):
                 def run(name: str = command.id) -> None:
                     screen.action_command(name)
 
-                yield SystemCommand(f"{command.help.rstrip('.')} ({command.key_name})", "", run)
+                reason = command.reason(Situation(self.store, self.actions.read_only))
+                why = f"not now: {escape(visible(reason[:LONGEST]))}" if reason else ""
+                yield SystemCommand(f"{command.help.rstrip('.')} ({command.key_name})", why, run)
+        else:
+            yield SystemCommand("Help (?)", "The keys of this screen", self.action_help)
+            yield SystemCommand("Back (Esc)", "One level back", lambda: self.simulate_key("escape"))
         yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
         yield SystemCommand("Screenshot", "Save an SVG picture of the screen here", self._take_screenshot)
         yield SystemCommand("Close the console", "The engine goes on", self.action_leave_console)

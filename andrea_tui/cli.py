@@ -19,20 +19,83 @@ from andrea_engine.run.plain import clean
 if TYPE_CHECKING:
     from andrea_tui.app import ExitState
 
+FASTEST = 1_000_000
+
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="andrea-tui",
         description="Console of a training run: watch it, save, stop, resume. The run goes on when the console closes.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="run directory; one that does not exist opens a new run")
+    parser.add_argument(
+        "run",
+        type=Path,
+        metavar="RUN",
+        nargs="?",
+        help="run directory; one that does not exist opens a new run, one that holds runs opens the list of them; "
+        "without: the run here, or the newest in runs/ or here",
+    )
     parser.add_argument("--start", action="store_true", help="start or resume the engine at once")
     parser.add_argument("--watch", action="store_true", help="only watch: no key sends anything to the engine")
+    parser.add_argument(
+        "--restart",
+        type=_restarts,
+        default=0,
+        metavar="N",
+        help="start a crashed engine again, at most N times an hour, while the console is open",
+    )
+    parser.add_argument("--compare", type=Path, metavar="OTHER", help="draw the loss of a second run beside this one")
+    parser.add_argument(
+        "--replay", type=_speed, metavar="SPEED", help="play the recorded run, so many times as fast as it was (60)"
+    )
+    parser.add_argument("--serve", action="store_true", help="show the console in web browsers on this machine")
+    parser.add_argument("--port", type=_port, metavar="N", help="with --serve: the port (8000)")
+    parser.add_argument("--host", metavar="ADDRESS", help="with --serve: listen there instead of on 127.0.0.1")
+    parser.add_argument(
+        "--allow-control", action="store_true", help="with --serve: browsers may act on the run, not only watch"
+    )
     parser.add_argument("--once", action="store_true", help="print the facts as text and end")
     parser.add_argument("--json", action="store_true", help="print the facts as JSON and end")
     parser.add_argument("--ascii", action="store_true", help="draw with ASCII characters only")
     parser.add_argument("--version", action="version", version=f"andrea-tui {__version__}")
     return parser
+
+
+def _restarts(text: str) -> int:
+    from andrea_tui.restart import MOST
+
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:4]) <= MOST:
+        raise argparse.ArgumentTypeError(f"give a number of restarts an hour from 1 to {MOST}, not {clean(text)}")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0.0 < speed <= FASTEST:
+        raise argparse.ArgumentTypeError(f"give a speed above 0 and up to {FASTEST:,}, such as 60, not {clean(text)}")
+    return speed
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:6]) < 65536:
+        raise argparse.ArgumentTypeError(f"give a port from 1 to 65535, not {clean(text)}")
+    return int(text)
+
+
+def _check_combination(options: argparse.Namespace) -> None:
+    """Refuse options that contradict each other. Raises ConfigError."""
+    acting = options.start or options.restart
+    if options.replay is not None and (acting or options.compare or options.once or options.json):
+        raise ConfigError("--replay only plays a recorded run; leave out --start, --restart, --compare, --once, --json")
+    if options.serve and (acting or options.once or options.json):
+        raise ConfigError("--serve only shows the console; leave out --start, --restart, --once and --json")
+    if not options.serve and (options.port or options.host or options.allow_control):
+        raise ConfigError("--port, --host and --allow-control belong to --serve")
+    if options.watch and options.allow_control:
+        raise ConfigError("--watch and --allow-control contradict each other; name one")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -43,11 +106,22 @@ def run(arguments: Sequence[str]) -> int:
         return int(leaving.code or 0)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a sample may hold what the locale cannot print
-    directory = RunDirectory(options.run)
     try:
-        _check(directory)
+        _check_combination(options)
+        directory = RunDirectory(options.run if options.run is not None else _default())
+        listed = _check(directory)
+        if options.compare is not None:
+            _check_compared(RunDirectory(options.compare), directory)
+        if listed and options.start:
+            raise ConfigError(f"{directory.path} holds several runs; name the one to start")
+        if options.replay is not None and (listed or not (directory.exists() or directory.is_foreign_run())):
+            raise ConfigError(f"there is no run in {directory.path} to replay; name a run directory")
         if options.once or options.json:
-            return _print_once(directory, json=options.json)
+            return (_print_list if listed else _print_once)(directory, json=options.json)
+        if options.serve:
+            from andrea_tui.serve import serve
+
+            return serve(directory.path, options)
         return _open(directory, options)
     except RunError as error:
         print(f"andrea-tui: {clean(str(error))}", file=sys.stderr)
@@ -57,12 +131,52 @@ def run(arguments: Sequence[str]) -> int:
         return int(ExitCode.OK)
 
 
-def _check(directory: RunDirectory) -> None:
+def _default() -> Path:
+    """The run to open when none is named. Raises ConfigError where there is none."""
+    from andrea_tui.feed.runs import is_run, newest_run
+
+    here = Path()
+    if is_run(here):
+        return here
+    newest = (newest_run(Path("runs")) if Path("runs").is_dir() else None) or newest_run(here)
+    if newest is None:
+        raise ConfigError("there is no run here nor in runs/; name one, or a new one to make: andrea-tui runs/demo")
+    return newest
+
+
+def _check(directory: RunDirectory) -> bool:
+    """Refuse what no run can be. Returns whether it is a directory of runs."""
     path = directory.path
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is a file; name a run directory")
-    if path.is_dir() and not directory.exists() and not directory.is_foreign_run() and any(path.iterdir()):
+    if not path.is_dir() or directory.exists() or directory.is_foreign_run():
+        return False
+    from andrea_tui.feed.runs import holds_runs
+
+    if holds_runs(path):
+        return True
+    if any(path.iterdir()):
         raise ConfigError(f"{path} is not empty and holds no run; name a run directory, or one that does not exist yet")
+    return False
+
+
+def _check_compared(other: RunDirectory, directory: RunDirectory) -> None:
+    """Refuse what cannot be drawn beside the run. Raises ConfigError."""
+    path = other.path
+    if not path.is_dir():
+        raise ConfigError(f"--compare: there is no directory {path}; name the directory of another run")
+    if not other.exists() and not other.is_foreign_run():
+        raise ConfigError(f"--compare: {path} holds no run; name the directory of another run")
+    if path.resolve() == directory.path.resolve():
+        raise ConfigError(f"--compare: {path} is the run itself; name the directory of another run")
+
+
+def _print_list(directory: RunDirectory, *, json: bool) -> int:
+    from andrea_tui.feed.runs import RunsReader
+    from andrea_tui.feed.runs_text import runs_json, runs_text
+
+    print((runs_json if json else runs_text)(RunsReader(directory.path).poll()))
+    return int(ExitCode.OK)
 
 
 def _print_once(directory: RunDirectory, *, json: bool) -> int:
@@ -74,17 +188,28 @@ def _print_once(directory: RunDirectory, *, json: bool) -> int:
 
 
 def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+    in_browser = os.environ.get("TEXTUAL_DRIVER", "").endswith(":WebDriver")  # as `--serve` starts us
+    if not in_browser and (not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb"):
         raise ConfigError(
             f"this is no terminal that can show the console; print the facts with: andrea-tui {directory.path} --once"
         )
     from andrea_tui.app import AndreaApp
+    from andrea_tui.plotting.format import to_ascii
 
     ascii_only = options.ascii or "utf" not in (locale.getpreferredencoding(False) or "").lower()
-    app = AndreaApp(directory, watch=options.watch, start=options.start, plot_kind="ascii" if ascii_only else "braille")
+    app = AndreaApp(
+        directory,
+        watch=options.watch,
+        start=options.start,
+        plot_kind="ascii" if ascii_only else "braille",
+        restart=options.restart,
+        compare=None if options.compare is None else RunDirectory(options.compare),
+        replay=options.replay,
+    )
     state = app.run()
-    if state is not None:
-        _say(farewell(directory, state))
+    if state is not None and not in_browser:
+        line = farewell(app.directory, state)
+        _say(to_ascii(line) if ascii_only else line)
     return app.return_code or 0
 
 
@@ -100,6 +225,8 @@ def farewell(directory: RunDirectory, state: ExitState) -> str:
     """One line after the screen has closed: run, state, step, last checkpoint, how to come back."""
     from andrea_engine.run.summary import summarise
 
+    if state.listing is not None:
+        return clean(f"the list of runs is closed, nothing was touched; come back with: andrea-tui {state.listing}")
     s = summarise(directory)
     if s.state == "missing":
         return f"{directory.path}: nothing was created"

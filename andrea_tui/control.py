@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 
 import msgspec
 
-from andrea_engine.run.checkpoint import list_checkpoints
+from andrea_engine.run.checkpoint import CheckpointFile, list_checkpoints
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
+from andrea_engine.run.events import EventLog, read_events
+from andrea_engine.run.heartbeat import Heartbeat
 from andrea_engine.run.io import atomic_write, open_regular, read_optional
 from andrea_engine.run.launch import request, spawn_engine
+from andrea_engine.run.pins import last_session
 from andrea_engine.run.process import boot_id, is_alive, start_time
 
 OWNER_FILE = "console.json"
+LOCKED = "this console is locked; k unlocks it"
+REPLAY = "this is a replay"
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -27,18 +33,35 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Control:
-    """The console's side of the interface. `watch` forbids every act."""
+    """The console's side of the interface. `watch` forbids every act, as `replay` does, `locked` every act until it is
+    taken back.
 
-    def __init__(self, directory: RunDirectory, *, watch: bool) -> None:
+    `exit_code`: how the engine that was started from here last has ended (negative: by which signal), None before.
+    `stopped_pid`, `killed_pid`: the engine that was asked to stop, or was killed, from here.
+    """
+
+    def __init__(self, directory: RunDirectory, *, watch: bool, replay: bool = False) -> None:
         self.directory = directory
-        self.watch = watch
+        self.watch = watch or replay
+        self.replay = replay
+        self.locked = False
+        self._released = False
         self.child: subprocess.Popen[bytes] | None = None
+        self.exit_code: int | None = None
+        self.stopped_pid: int | None = None
+        self.killed_pid: int | None = None
         self._me = Owner(os.getpid(), start_time(os.getpid()), boot_id())
 
     def read_only_reason(self) -> str:
         """Why this console may not act, or ''. A free run is claimed on the way."""
+        return LOCKED if self.locked and not self.watch else self.foreign_reason()
+
+    def foreign_reason(self) -> str:
+        """Like `read_only_reason`, without the operator's own lock: a standing order is not a slip of the hand."""
         if self.watch:
-            return "this console only watches (--watch)"
+            return REPLAY if self.replay else "this console only watches (--watch)"
+        if self._released:  # a last look of a closing screen must not claim the run again
+            return "this console has left the run"
         if not self.directory.path.is_dir():
             return ""
         owner = self._owner()
@@ -62,6 +85,7 @@ class Control:
 
     def release(self) -> None:
         """Leave: the next console need not take over."""
+        self._released = True
         if not self.watch and self._owner() == self._me:
             (self.directory.path / OWNER_FILE).unlink(missing_ok=True)
 
@@ -75,7 +99,23 @@ class Control:
     def start(self, *arguments: str) -> None:
         """Start the engine. Raises RunError when it cannot be started."""
         self._may_act()
+        self._spawn(arguments)
+
+    def restart(self) -> None:
+        """Start the engine again, as ordered before: a lock that was set since does not forbid it. Raises RunError."""
+        reason = self.foreign_reason()
+        if reason:
+            raise RunError(reason)
+        self._spawn(())
+
+    def _spawn(self, arguments: Sequence[str]) -> None:
+        self.exit_code = self.stopped_pid = self.killed_pid = None
         self.child = spawn_engine(self.directory, arguments)
+
+    def kill(self, engine: Heartbeat) -> None:
+        """End the engine that wrote this heartbeat at once, unsaved. Raises RunError when it is not there any more."""
+        self._may_act()
+        self.killed_pid = request(self.directory, "kill", engine)
 
     def save(self) -> None:
         """Ring for a checkpoint. Raises RunError when there is nobody to hear."""
@@ -85,11 +125,11 @@ class Control:
     def stop(self) -> None:
         """Ring for save and exit. Raises RunError when there is nobody to hear."""
         self._may_act()
-        request(self.directory, "stop")
+        self.stopped_pid = request(self.directory, "stop")
 
-    def valid_checkpoints(self) -> list[int]:
-        """Steps of the valid checkpoints, newest first."""
-        return [file.step for file in list_checkpoints(self.directory.path) if file.valid]
+    def checkpoints(self) -> list[CheckpointFile]:
+        """All that are named like one, newest first."""
+        return list_checkpoints(self.directory.path)
 
     def _may_act(self) -> None:
         reason = self.read_only_reason()
@@ -98,18 +138,26 @@ class Control:
 
     def ended(self) -> str:
         """How the engine that this console started has ended, in words; '' while it runs or is not ours."""
-        if self.child is None:
-            return ""
-        code = self.child.poll()
+        child = self.child
+        code = None if child is None else child.poll()
         if code is None:
             return ""
-        self.child = None
+        self.exit_code = code
+        if self.child is child:  # the watchdog may have started the next one
+            self.child = None
         if code >= 0:
             word = last_line(self.directory) if code else ""
             return f"the engine ended with exit code {code}{': ' if word else ''}{word}"
+        if self.killed_pid is not None:
+            return f"the engine was killed from here (pid {self.killed_pid})"
         name = signal.Signals(-code).name
         hint = " (out of memory?)" if -code == signal.SIGKILL else ""
         return f"the engine was killed from outside by {name}{hint}"
+
+
+def log_notice(directory: RunDirectory, text: str) -> None:
+    """Put down in the event log what a console did. A log that cannot be written is no reason not to go on."""
+    EventLog(directory.events, last_session(read_events(directory.events))).append("notice", text=f"console: {text}")
 
 
 def last_line(directory: RunDirectory) -> str:

@@ -18,7 +18,7 @@ from andrea_engine.run.errors import ConfigError, ExitCode
 from andrea_engine.run.io import atomic_write
 from benchmarks.report import Outcome, Scale, Suite, document, machine_facts, verdicts
 
-SUITES = ("engine_step", "engine_checkpoint", "engine_start", "engine_record")
+SUITES = ("engine_step", "engine_checkpoint", "engine_start", "engine_record", "console")
 MEMORY = "engine_memory"  # needs 5 GB of memory, so it is asked for
 DEFAULT_OUT = Path("bench-results") / "bench.json"
 

@@ -26,6 +26,14 @@ class TrainedRun:
     output: str
 
 
+@pytest.fixture(autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test reads or writes what the console remembers for the user who runs it."""
+    home = tmp_path_factory.mktemp("state-home")
+    monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    return home
+
+
 @pytest.fixture
 def engines() -> Iterator[Engines]:
     with Engines() as factory:

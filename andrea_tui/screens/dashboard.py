@@ -8,20 +8,27 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
+from textual.timer import Timer
 
 from andrea_engine.run.errors import RunError
 from andrea_tui.commands import BY_ID, COMMANDS, Situation
 from andrea_tui.control import Control
 from andrea_tui.feed.store import Store
+from andrea_tui.feed.trouble import OwnEnd, trouble
 from andrea_tui.screens.actions import Actions
+from andrea_tui.sparing import SparingCompositor
+from andrea_tui.view import ViewState
 from andrea_tui.widgets.arms_panel import ArmsPanel
 from andrea_tui.widgets.events_panel import EventsPanel
 from andrea_tui.widgets.key_bar import KeyBar
+from andrea_tui.widgets.loss.keys import ChartKeys
+from andrea_tui.widgets.loss.series import chosen, offers
 from andrea_tui.widgets.loss_panel import LossPanel
 from andrea_tui.widgets.power_panel import PowerPanel
 from andrea_tui.widgets.rows import RowsWidget
 from andrea_tui.widgets.sample_panel import SamplePanel
 from andrea_tui.widgets.status_bar import SaveBar, StatusBar
+from andrea_tui.widgets.trouble_panel import TroublePanel
 
 FRAME_SECONDS = 0.25
 DEBOUNCE_SECONDS = 0.5
@@ -32,6 +39,7 @@ def _bindings() -> list[BindingType]:
     return [
         Binding(",".join(command.keys), f"command('{command.id}')", command.help, show=False, id=command.id)
         for command in COMMANDS
+        if command.keys
     ]
 
 
@@ -42,68 +50,100 @@ class DashboardScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-high")]
 
-    def __init__(self, store: Store, control: Control, actions: Actions) -> None:
+    def __init__(self, store: Store, control: Control, actions: Actions, view: ViewState | None = None) -> None:
         super().__init__()
+        self._compositor = SparingCompositor()
+        self.view = view if view is not None else ViewState()
         self.store = store
         self.control = control
         self.actions = actions
-        self._drawn_version = -1
-        self._drawn_second = 0
-        self._ended = ""
+        self._drawn_at = float("-inf")
+        self._next_frame: Timer | None = None
+        self._put_away: object = None  # key of the trouble that Esc has closed
         self._last_command: dict[str, float] = {}
 
     def compose(self) -> ComposeResult:
         yield StatusBar(self.control.directory.name)
         with Vertical(id="panels"):
+            yield TroublePanel()
             with Horizontal(id="upper"):
-                yield LossPanel()
+                yield LossPanel(self.view)
                 yield PowerPanel()
             with Horizontal(id="lower"):
                 with Vertical(id="left"):
                     yield PowerPanel("power-small")
-                    yield SamplePanel()
+                    yield SamplePanel(self.view)
                 yield ArmsPanel()
-            yield EventsPanel()
+            yield EventsPanel(self.view)
         yield SaveBar()
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self.set_interval(FRAME_SECONDS, self._frame)
         self.set_interval(1.0, self._look_at_owner)
 
     def on_resize(self) -> None:
-        self._drawn_version = -1
+        """Panels that the new size brings in are drawn once they have theirs."""
+        self._drawn_at = time.monotonic()
+        self.draw_soon()
+
+    def draw_soon(self) -> None:
+        """Draw the store now, or when the last frame is `FRAME_SECONDS` old: no timer runs while nothing happens."""
+        if self._next_frame is not None:
+            return
+        wait = self._drawn_at + FRAME_SECONDS - time.monotonic()
+        if wait > 0:
+            self._next_frame = self.set_timer(wait, self._frame)
+        else:
+            self._frame()
 
     def _frame(self) -> None:
-        """Repaint what changed; once a second also what only ages."""
-        second = int(time.monotonic())
-        live = self.store.condition.alive or self.store.saves.durable_at is not None
-        aged = live and second != self._drawn_second
-        if self.store.version == self._drawn_version and not aged:
-            return
-        self._drawn_version, self._drawn_second = self.store.version, second
+        self._next_frame = None
+        self._drawn_at = time.monotonic()
         self.redraw()
 
     def redraw(self) -> None:
         """Bring every widget up to the store."""
+        if not self.query(KeyBar):  # not composed yet, or leaving
+            return
         keys = self.query_one(KeyBar)
         keys.read_only = self.actions.read_only
         status = self.query_one(StatusBar)
-        status.watching = "watching" if self.actions.read_only else ""
+        status.watching = self.actions.watching
+        status.restart = self.actions.restart_text
+        status.alone = self.has_class("-tiny") or self.has_class("-flat")
+        self._look_for_trouble()
         for widget in self.query(RowsWidget):
             if widget.display:
                 widget.update_from(self.store)
+        if self.query_one(LossPanel).unfinished:
+            self.draw_soon()
+
+    def _look_for_trouble(self) -> None:
+        """Show how the engine ended, or that it gets nowhere, unless that was put away or one panel is alone."""
+        found = trouble(self.store, OwnEnd(self.control.exit_code, self.control.killed_pid))
+        panel = self.query_one(TroublePanel)
+        if found != panel.trouble:
+            panel.trouble, panel.store = found, self.store
+            panel.refresh(layout=True)
+        panel.read_only = self.actions.read_only
+        shown = found if found is not None and found.key != self._put_away and not self.has_class("-only") else None
+        before = self.has_class("-trouble"), self.has_class("-trouble-log")
+        after = shown is not None, shown is not None and bool(shown.log_lines)
+        if before != after:
+            self.set_class(after[0], "-trouble")
+            self.set_class(after[1], "-trouble-log")  # its lines need the room of other panels
+            self.call_after_refresh(self.redraw)  # panels that come or go have their size only then
 
     def _look_at_owner(self) -> None:
         reason = self.control.read_only_reason()
-        if reason != self.actions.read_only:
-            self.actions.read_only = reason
-            self._drawn_version = -1
-        self._ended = self._ended or self.control.ended()  # known before the feed has noticed
-        if self._ended and not self.store.condition.alive:
-            if self.store.condition.word not in ("stopped", "finished"):
-                self.notify(self._ended, severity="warning", markup=False)
-            self._ended = ""
+        changed, self.actions.read_only = reason != self.actions.read_only, reason
+        status = self.query_one(StatusBar)
+        if changed or (status.watching, status.restart) != (self.actions.watching, self.actions.restart_text):
+            self.draw_soon()
+        if self.control.child is not None and not self.store.condition.alive:
+            self.actions.look_now()
+        if self.control.ended():
+            self.draw_soon()
 
     # -- commands -----------------------------------------------------------------------------------------------
 
@@ -128,20 +168,33 @@ class DashboardScreen(Screen[None]):
         except RunError as error:
             self.notify(str(error), severity="error", markup=False)
         self.redraw()
+        self.actions.remember()
 
     def _run(self, name: str) -> None:
         if name.startswith("panel_"):
             self._toggle_panel(PANELS[int(name[-1]) - 1])
         elif hasattr(self.actions, name):
             getattr(self.actions, name)()
+        elif hasattr(ChartKeys, name):
+            text = getattr(ChartKeys(self.query_one(LossPanel)), name)()
+            if text:
+                self.notify(text, markup=False)
         else:
             getattr(self, f"_{name}")()
 
-    def _log_scale(self) -> None:
-        self.query_one(LossPanel).toggle_log()
+    def _pick_series(self) -> None:
+        from andrea_tui.screens.series_picker import SeriesPicker
 
-    def _policy_view(self) -> None:
-        self.query_one(LossPanel).next_policy()
+        def picked(key: str | None) -> None:
+            if key:
+                self.view.series = key
+                self.redraw()
+
+        present = chosen(self.store, self.view.series).key
+        self.app.push_screen(SeriesPicker(offers(self.store), present), picked)
+
+    def on_loss_panel_moved(self) -> None:
+        self.redraw()
 
     def _older(self) -> None:
         self.query_one(SamplePanel).walk(1)
@@ -154,14 +207,33 @@ class DashboardScreen(Screen[None]):
 
     # -- panels -------------------------------------------------------------------------------------------------
 
-    def _toggle_panel(self, name: str) -> None:
-        alone = self.has_class(f"-only-{name}")
-        self.action_all_panels()
-        if not alone:
+    @property
+    def alone(self) -> str:
+        """Name of the panel that is shown alone, '' when all are."""
+        return next((name for name in PANELS if self.has_class(f"-only-{name}")), "")
+
+    def show_only(self, name: str) -> None:
+        """One panel alone; for a name that no panel has, all of them."""
+        self.remove_class("-only", *(f"-only-{panel}" for panel in PANELS))
+        if name in PANELS:
             self.add_class("-only", f"-only-{name}")
+
+    def _toggle_panel(self, name: str) -> None:
+        self.show_only("" if self.alone == name else name)
         self.call_after_refresh(self.redraw)
 
     def action_all_panels(self) -> None:
-        """Show every panel again."""
-        self.remove_class("-only", *(f"-only-{panel}" for panel in PANELS))
+        """End the time cursor; without one, show every panel again; if all are shown, put the trouble away."""
+        if self.view.cursor is not None:
+            self.view.cursor = None
+            self.redraw()
+            return
+        if not self.has_class("-only"):
+            shown = self.query_one(TroublePanel).trouble
+            self._put_away = shown.key if shown is not None else None
+        self._show_all()
+
+    def _show_all(self) -> None:
+        self.show_only("")
+        self.actions.remember()
         self.call_after_refresh(self.redraw)

@@ -37,7 +37,11 @@ class SamplesScreen(Screen[str]):
 
     BINDINGS = [
         Binding("escape,e", "leave('')", "all panels", show=False),
-        *(Binding(",".join(BY_ID[name].keys), f"leave('{name}')", BY_ID[name].help, show=False) for name in CHOICES),
+        *(
+            Binding(",".join(BY_ID[name].keys), f"leave('{name}')", BY_ID[name].help, show=False)
+            for name in CHOICES
+            if name != "help"
+        ),
     ]
 
     def __init__(self, store: Store, name: str, read_only: str) -> None:

@@ -36,7 +36,22 @@ RATIOS = {
     "load_vs_torch_load",
     "first_step_vs_torch_optim",
     "append_200k_vs_100",
+    "first_paint_vs_textual",
+    "cpu_append_2m_vs_20k",
+    "idle_cpu_share",
+    "supervision_steps_ratio",
 }
+FIGURES = {
+    "curve_200k_s",
+    "rss_200k_mb",
+    "curve_2m_s",
+    "rss_2m_mb",
+    "idle_tty_bytes",
+    "live_tty_bytes",
+    "live_cpu_s",
+    "append_to_visible_s",
+}
+MAY_BE_ANYTHING = {"save_cost_vs_sync", "idle_cpu_share"}  # of times this short
 PEER = importlib.util.find_spec("transformers")
 NEED_THE_PEER = {"step_12m_vs_hf", "step_demo_vs_hf"}
 
@@ -59,15 +74,18 @@ def test_a_quick_run_has_every_key_and_stores_what_it_prints(tmp_path: Path) -> 
     assert [path.name for path in out.parent.iterdir()] == ["bench.json"]
     assert printed["quick"] is True
     assert printed["ratios"].keys() == RATIOS
-    assert printed["targets"].keys() == RATIOS
+    assert printed["figures"].keys() == FIGURES
+    assert printed["targets"].keys() == RATIOS | FIGURES
     missing = {key for key, value in printed["ratios"].items() if value is None}
     assert missing == (set() if PEER else NEED_THE_PEER)
     assert len(printed["problems"]) == len(missing)
-    for key in RATIOS - missing - {"save_cost_vs_sync"}:  # a difference of times this short may have either sign
+    for key in RATIOS - missing - MAY_BE_ANYTHING:
         assert printed["ratios"][key] > 0, key
+    for key in FIGURES:
+        assert printed["figures"][key] >= 0, key
     assert printed["machine"]["torch"] == torch.__version__
     assert printed["details"]["engine_step"]["optimizer"]["ours"]["samples"] == 1
-    assert all(key in result.err for key in RATIOS)
+    assert all(key in result.err for key in RATIOS | FIGURES)
 
 
 @pytest.mark.usefixtures("threads_restored")
@@ -117,8 +135,9 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_measured(tmp_
 @pytest.mark.parametrize(
     ("only", "memory", "expected"),
     [
-        ([], False, ["engine_step", "engine_checkpoint", "engine_start", "engine_record"]),
-        ([], True, ["engine_step", "engine_checkpoint", "engine_start", "engine_record", "engine_memory"]),
+        ([], False, ["engine_step", "engine_checkpoint", "engine_start", "engine_record", "console"]),
+        ([], True, ["engine_step", "engine_checkpoint", "engine_start", "engine_record", "console", "engine_memory"]),
+        (["console"], False, ["console"]),
         (["engine"], False, ["engine_step", "engine_checkpoint", "engine_start", "engine_record"]),
         (["engine_record", "engine_step"], False, ["engine_step", "engine_record"]),
         (["engine_memory"], False, ["engine_memory"]),

@@ -99,6 +99,13 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self.lines)
 
+    @property
+    def reversed_text(self) -> str:
+        """What stands in reverse video."""
+        with self._lock:
+            rows = [self._screen.buffer[y] for y in range(self._screen.lines)]
+            return "".join(cell.data for row in rows for _, cell in sorted(row.items()) if cell.reverse)
+
     def until(self, condition: Callable[[], T | None], what: str) -> T:
         """The first true value of `condition`. Fails with the screen, and at once when the console has ended."""
         deadline = time.monotonic() + PATIENCE
@@ -129,8 +136,24 @@ class Terminal:
                 self._screen.resize(rows, columns)
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
+    def wipe(self) -> None:
+        """Forget every cell, as a terminal does that shrank for a moment."""
+        with self._lock:
+            self._screen.erase_in_display(2)
+
+    @property
+    def console_pid(self) -> int:
+        """The console itself, the only child of the process that was started."""
+        (pid,) = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return int(pid)
+
     def send(self, number: signal.Signals) -> None:
+        """A signal to what was started, the console's parent."""
         self.process.send_signal(number)
+
+    def send_console(self, number: signal.Signals) -> None:
+        """A signal past the parent."""
+        os.kill(self.console_pid, number)
 
     def hang_up(self) -> None:
         """Close both sides, as a lost connection does."""

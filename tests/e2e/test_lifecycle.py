@@ -21,7 +21,7 @@ from tests.support import records
 from tests.support.engines import wait_until
 from tests.support.tiny import RARELY, make_run
 
-FIRST_LOSS = r"EMA \d+\.\d+"
+FIRST_LOSS = r"EMA \d+\.\d{3}"
 
 
 def stop(terminal: Terminal) -> str:

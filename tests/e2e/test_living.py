@@ -14,6 +14,7 @@ import pytest
 
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.loss_reader import LossReader
+from andrea_engine.run.process import is_alive
 from andrea_tui.control import OWNER_FILE
 from tests.e2e.conftest import OpenTerminal
 from tests.e2e.terminal import Terminal, console
@@ -116,8 +117,10 @@ def test_killing_the_console_leaves_the_engine_training(
     living: Engine, attached: Terminal, open_terminal: OpenTerminal
 ) -> None:
     asked = saves(living)
-    attached.send(SIGKILL)
-    assert attached.wait() == -SIGKILL
+    attached.send_console(SIGKILL)
+    assert attached.wait() == 128 + SIGKILL
+    attached.assert_sane()
+    assert attached.farewell == ["andrea-tui: the console was killed by SIGKILL; the engine was not touched"]
     goes_on(living)
     assert saves(living) == asked
     again = open_terminal(living.directory.path)
@@ -125,10 +128,23 @@ def test_killing_the_console_leaves_the_engine_training(
     assert "watching" not in again.text, "a dead console is not in charge"
 
 
+def test_a_console_whose_parent_is_killed_leaves_and_tidies_up(living: Engine, attached: Terminal) -> None:
+    console = attached.console_pid
+    attached.send(SIGKILL)
+    assert attached.wait() == -SIGKILL
+    living.wait_for(lambda: not is_alive(console), "the console left")
+    attached.until_quiet()
+    attached.assert_sane()
+    goes_on(living)
+
+
+@pytest.mark.parametrize("to_the_console_itself", [False, True])
 @pytest.mark.parametrize("number", [SIGTERM, SIGHUP, SIGQUIT])
-def test_a_signal_ends_the_console_cleanly(number: Signals, living: Engine, attached: Terminal) -> None:
+def test_a_signal_ends_the_console_cleanly(
+    number: Signals, to_the_console_itself: bool, living: Engine, attached: Terminal
+) -> None:
     asked = saves(living)
-    attached.send(number)
+    (attached.send_console if to_the_console_itself else attached.send)(number)
     assert attached.wait() == 128 + number
     attached.assert_sane()
     assert len(attached.farewell) == 1
@@ -172,11 +188,6 @@ def test_q_twice_does_nothing_and_esc_goes_back(living: Engine, attached: Termin
 def test_a_storm_of_sizes(living: Engine, attached: Terminal) -> None:
     for columns, rows in [(1, 1), (2, 3), (5, 60), (300, 1), (60, 20), (500, 100), (20, 5), (80, 24)] * 2:
         attached.resize(columns, rows)
-    # A terminal that shrank and grew back faster than the console looked has lost cells that the console does not know
-    # of; the next size it sees brings everything back.
-    attached.resize(100, 30)
-    attached.until(lambda: any(len(line.rstrip()) == 100 for line in attached.lines), "the new size is drawn")
-    attached.resize(80, 24)
     attached.until_shown("● training", "? help", "4 arms")
     lines = attached.lines
     assert len(lines) == 24
@@ -190,9 +201,9 @@ def test_a_storm_of_sizes(living: Engine, attached: Terminal) -> None:
 
 
 def test_a_suspended_console_does_not_hold_the_engine(living: Engine, attached: Terminal) -> None:
-    attached.send(SIGSTOP)
+    attached.send_console(SIGSTOP)
     living.wait_step(living.step + 30)
-    attached.send(SIGCONT)
+    attached.send_console(SIGCONT)
     step = living.step
     attached.until(lambda: _shown_step(attached) >= step, "the console caught up")
 
@@ -209,7 +220,7 @@ def test_the_second_console_watches_until_it_takes_over(
     second.until_shown("watching", "t take over")
     asked = saves(living)
     second.press("c")
-    second.until_shown("c: not now", str(attached.pid))
+    second.until_shown("c: not now", str(attached.console_pid))
     goes_on(living)
     assert saves(living) == asked
     second.press("t")

@@ -12,7 +12,7 @@ from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import ALIVE, SITUATIONS, another_console, picture, situation
 
 SIZES = [(60, 20), (80, 24), (120, 40), (200, 50)]
-LEAVES = ("detach",)
+LEAVES = ("detach", "runs")
 
 
 async def press_everything(running: Console) -> None:
@@ -75,7 +75,11 @@ async def test_what_cannot_be_done_says_why(name: str, command: Command, tmp_pat
             reason = command.reason(Situation(running.app.store, ""))
             if not reason:
                 return
-            await running.press(command.keys[0])
+            if command.keys:
+                await running.press(command.keys[0])
+            else:
+                running.dashboard.action_command(command.id)
+                await running.settle()
             assert running.notices == [f"{command.key_name}: not now, {reason}"]
     assert acts.none
 

@@ -66,8 +66,13 @@ async def test_leaving_leaves_no_trace(key: str, tmp_path: Path, acts: Acts) -> 
 
 async def test_other_keys_do_nothing(tmp_path: Path, acts: Acts) -> None:
     async with console(RunDirectory(tmp_path / "x")) as running:
-        await running.press("c", "r", "p", "o", "t", "1", "colon", "question_mark")
+        await running.press("c", "r", "p", "o", "t", "1")
         assert running.open == "NewRunScreen"
+        for key, opens in (("question_mark", "HelpScreen"), ("colon", "CommandPalette")):
+            await running.press(key)
+            assert running.open == opens
+            await running.press("escape")
+            await running.until(lambda: running.open == "NewRunScreen", "Esc leads back")
     assert not (tmp_path / "x").exists()
     assert acts.none
 

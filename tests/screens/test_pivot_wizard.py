@@ -75,7 +75,7 @@ async def test_apply_writes_the_intent_and_follows_it(
     run: RunDirectory, acts: Acts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[RunDirectory] = []
-    monkeypatch.setattr("andrea_tui.screens.actions.see_through", seen.append)
+    monkeypatch.setattr("andrea_tui.screens.pivot.follow.see_through", seen.append)
     monkeypatch.setattr("andrea_tui.screens.dashboard.DEBOUNCE_SECONDS", 0.0)  # the second p comes at once here
     async with console(run) as app:
         await app.press("p", "enter", "0", ".", "7", "enter", "enter")

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.intent import PivotIntent
+from andrea_engine.run.io import open_regular
 from andrea_engine.run.pivot import Progress, cancel, progress
 from andrea_engine.run.receipt import receipt_lines
 from andrea_tui.feed.store import Store
@@ -34,9 +35,8 @@ def see_through(directory: RunDirectory) -> None:
     Raises RunError when it cannot be started.
     """
     command = [sys.executable, "-m", "andrea_engine", "pivot", str(directory.path)]
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        log = os.open(directory.log, flags, 0o666)
+        log = open_regular(directory.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         finally:

@@ -59,6 +59,18 @@ class _Page(RowsWidget):
 class PivotWizard(Screen[PivotIntent | None]):
     """Ends with the intent that was written, or None: then nothing at all was written."""
 
+    KEYS_HELP = (
+        ("Enter", "The next page; on the last one: apply."),
+        ("b", "The page before."),
+        ("up down k j", "Choose an arm."),
+        ("Tab", "Floor or cap."),
+        ("left right - +", "Less or more."),
+        ("0-9 . backspace", "Type a number."),
+        ("x", "Switch an arm off or on."),
+        ("o v", "Read a policy from a file, or save this one."),
+        ("w", "When the pivot takes effect."),
+        ("Esc", "Leave; nothing has been written."),
+    )
     BINDINGS = [
         Binding("escape", "leave", "leave", show=False),
         Binding("enter", "next", "next", show=False),

@@ -1,0 +1,242 @@
+"""`b`: every checkpoint of the run, what it is worth, and what can be done with it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import Screen
+
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import RunError
+from andrea_tui.commands import BY_ID, Situation
+from andrea_tui.feed.checkpoints import CheckpointListing, CheckpointReader, CheckpointRow
+from andrea_tui.feed.poller import Poller
+from andrea_tui.feed.store import Store
+from andrea_tui.plotting.format import human_count, size_bytes
+from andrea_tui.screens.ask import AnswerScreen
+from andrea_tui.screens.checkpoint_tools import check_digest, inspect_file, toggle_pin
+from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable
+from andrea_tui.widgets.rows import Row, RowsWidget
+from andrea_tui.widgets.status_bar import StatusBar
+from andrea_tui.widgets.table import TABLE_BINDINGS
+
+if TYPE_CHECKING:
+    from andrea_tui.screens.actions import Actions
+
+LOOK_SECONDS = 1.0
+KEYS = (("p", "pin", "pin"), ("l", "roll back to it…", "rollback"), ("f", "fork…", "fork"), ("i", "inspect", "inspect"))
+
+
+class CheckpointFacts(RowsWidget):
+    """All about the checkpoint under the cursor, in words."""
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        screen = self.screen
+        row = screen.table.chosen if isinstance(screen, CheckpointsScreen) else None
+        if row is None or not isinstance(screen, CheckpointsScreen):
+            return []
+        saved = "" if row.time is None else time.strftime(", %Y-%m-%d %H:%M:%S", time.localtime(row.time))
+        first: Row = [(f" {row.file}", "bright"), (saved, "dim")]
+        first.append((f"  {screen.sentence(row)}", STATES[screen.table.state(row)][1]))
+        second = []
+        if row.pin is not None:
+            by = f" by {row.pin.by}" if row.pin.by else ""
+            at = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.pin.time))
+            second.append(f"pinned{by} at {at}: {row.pin.why}")
+        if row.score is not None:
+            where = (
+                "of this step" if row.score[0] == row.step else f"of step {human_count(row.score[0])}, the last before"
+            )
+            second.append(f"score {row.score[1]:.1f} is that {where}")
+        return [first, [(" " + "; ".join(second), "dim")]]
+
+
+class CheckpointKeys(RowsWidget):
+    """What can be done with the checkpoint under the cursor; dim what cannot."""
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        screen = self.screen
+        if not isinstance(screen, CheckpointsScreen):
+            return []
+        row: Row = [(" ", ""), ("Esc", "key"), (" back  ", "")]
+        for key, label, act in (*KEYS, ("d", "digest", "digest")):
+            possible = not screen.reason(act)
+            text = "unpin…" if act == "pin" and screen.table.chosen and screen.table.chosen.pin else label
+            row += [(key, "key" if possible else "key-off"), (f" {text}  ", "" if possible else "key-off")]
+        return [row]
+
+
+class CheckpointsScreen(Screen[None]):
+    """The list is read by a thread; what is done goes through `actions` and threads as well."""
+
+    BINDINGS = [
+        *TABLE_BINDINGS,
+        Binding("escape,b,q", "back", "back", show=False),
+        Binding("p", "act('pin')", "pin or unpin", show=False),
+        Binding("l", "act('rollback')", "roll back", show=False),
+        Binding("f", "act('fork')", "fork", show=False),
+        Binding("i,enter", "act('inspect')", "inspect", show=False),
+        Binding("d", "act('digest')", "check the digest", show=False),
+    ]
+
+    def __init__(self, store: Store, directory: RunDirectory, actions: Actions) -> None:
+        super().__init__()
+        self._store = store
+        self._directory = directory
+        self._actions = actions
+        self.table = CheckpointTable()
+        self._words: dict[tuple[int, int, int], str] = {}
+        self._reader = CheckpointReader(directory)
+        self._poller = Poller(self._look, self._found, LOOK_SECONDS)
+        self._drawn = (-1, 0)
+
+    def compose(self) -> ComposeResult:
+        yield StatusBar(self._directory.name)
+        yield self.table
+        yield CheckpointFacts(id="facts")
+        yield CheckpointKeys(id="keys")
+
+    def on_mount(self) -> None:
+        self._poller.start()
+        self.set_interval(0.25, self._frame)
+
+    def on_unmount(self) -> None:
+        self._poller.stop()
+
+    def on_resize(self) -> None:
+        self._drawn = (-1, 0)
+
+    def _look(self) -> CheckpointListing | None:
+        config = self._store.config
+        self._reader.n_params = config.n_params if config is not None else None
+        return self._reader.poll()
+
+    def _found(self, listing: CheckpointListing) -> None:
+        self.app.call_later(self._take, listing)
+
+    def _take(self, listing: CheckpointListing) -> None:
+        self.table.take(listing)
+        self.redraw()
+
+    def _frame(self) -> None:
+        now = (self._store.version, int(time.monotonic()))
+        if now != self._drawn:
+            self._drawn = now
+            self.redraw()
+
+    def redraw(self) -> None:
+        for status in self.query(StatusBar):
+            status.watching = self._actions.watching
+        for widget in self.query(RowsWidget):
+            widget.update_from(self._store)
+
+    def sentence(self, row: CheckpointRow) -> str:
+        """What is known of the file, for people."""
+        if not row.valid:
+            return f"cannot be used: {row.problem}"
+        if row.stamp in self._words:
+            return self._words[row.stamp]
+        recorded = "its digest is not checked yet" if row.sha256 else "no digest was recorded for it"
+        return f"size, header and name agree; {recorded}"
+
+    # -- keys ---------------------------------------------------------------------------------------------------
+
+    def action_move(self, by: int) -> None:
+        self.table.move(by)
+        self.redraw()
+
+    def action_page(self, by: int) -> None:
+        self.table.page(by)
+        self.redraw()
+
+    def action_move_to(self, index: int) -> None:
+        self.table.move_to(index)
+        self.redraw()
+
+    def on_table_panel_chosen(self) -> None:
+        self.action_act("inspect")
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def reason(self, act: str) -> str:
+        """Why something cannot be done with the checkpoint under the cursor; '' when it can."""
+        row = self.table.chosen
+        if row is None:
+            return "there is no checkpoint"
+        if act in ("rollback", "fork"):
+            stands_against = BY_ID[act].reason(Situation(self._store, self._actions.read_only))
+            if stands_against:
+                return stands_against
+        if act == "pin" and self._actions.read_only:
+            return self._actions.read_only
+        if act != "inspect" and not row.valid and not (act == "pin" and row.pin):
+            return f"{row.file} is not valid: {row.problem}"
+        return ""
+
+    def action_act(self, act: str) -> None:
+        reason = self.reason(act)
+        row = self.table.chosen
+        if reason or row is None:
+            self.notify(f"not now, {reason}", severity="warning", markup=False)
+            return
+        try:
+            getattr(self, f"_{act}")(row)
+        except RunError as error:
+            self.notify(str(error), severity="error", markup=False)
+        self.redraw()
+
+    def _pin(self, row: CheckpointRow) -> None:
+        def work() -> str:
+            try:
+                return toggle_pin(self._directory, row)
+            finally:
+                self._poller.look_now()
+
+        if row.pin is None:
+            self._actions.in_background(work)
+            return
+        self._actions.confirm(
+            f"Unpin step {human_count(row.step)}?",
+            [f"pinned: {row.pin.why}", "The keep rule may then remove it with the next save."],
+            "unpin",
+            lambda: self._actions.in_background(work),
+        )
+
+    def _rollback(self, row: CheckpointRow) -> None:
+        newer = [other for other in self.table.listing.rows if other.step > row.step] if self.table.listing else []
+        self._actions.rollback_to(row.step, newer)
+
+    def _fork(self, row: CheckpointRow) -> None:
+        self._actions.fork_from(row.step)
+
+    def _inspect(self, row: CheckpointRow) -> None:
+        self.notify(f"reading {row.file}", markup=False)
+
+        def work() -> str:
+            title, text = inspect_file(self._directory, row)
+            self.app.call_later(self.app.push_screen, AnswerScreen(title, text))
+            return ""
+
+        self._actions.in_background(work)
+
+    def _digest(self, row: CheckpointRow) -> None:
+        if self.table.verdicts.get(row.stamp) == "reading":
+            return
+        self.table.verdicts[row.stamp] = "reading"
+        self._words[row.stamp] = f"reading all {size_bytes(row.bytes)}"
+
+        def work() -> str:
+            word, text = check_digest(self._directory, row)
+            self.app.call_later(self._verdict, row, word, text)
+            return ""
+
+        self._actions.in_background(work)
+
+    def _verdict(self, row: CheckpointRow, word: str, text: str) -> None:
+        self.table.verdicts[row.stamp] = word
+        self._words[row.stamp] = text.partition(": ")[2]
+        self.redraw()

@@ -1,0 +1,292 @@
+"""The list of runs: which one lives, which one needs a look. Enter opens one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Input
+
+from andrea_tui.feed.poller import Poller
+from andrea_tui.feed.runs import RunRow, RunsListing, RunsReader
+from andrea_tui.feed.runs_text import gate_text
+from andrea_tui.feed.store import Store
+from andrea_tui.plotting.format import duration, fixed, human_count, percent, short_count, size_bytes
+from andrea_tui.plotting.strips import sparkline
+from andrea_tui.widgets.rows import Row, RowsWidget
+from andrea_tui.widgets.status_bar import WORDS
+from andrea_tui.widgets.table import TABLE_BINDINGS, TablePanel
+
+LOOK_SECONDS = 2.0
+ORDERS = {"name": "by name", "state": "by state", "newest": "newest first"}
+# What a person should look at comes first: the living, then what went wrong, then what rests.
+_BAD = ("stalled", "suspended", "crashed", "failed", "halted")
+WIDE = 100  # cells from which on the table has all its columns
+FACTS = 85  # cells of all columns but the name and the curve
+
+
+def in_order(rows: tuple[RunRow, ...], order: str, words: str) -> list[RunRow]:
+    """Rows whose name or state contains all of the `words`, sorted; of equals the name decides."""
+    wanted = words.lower().split()
+    shown = [row for row in rows if all(word in f"{row.name} {row.word}".lower() for word in wanted)]
+    if order == "newest":
+        return sorted(shown, key=lambda row: (-row.changed, row.name))
+    if order == "state":
+        return sorted(shown, key=lambda row: (not row.alive, row.word not in _BAD, row.word, row.name))
+    return sorted(shown, key=lambda row: row.name)
+
+
+class RunsTable(TablePanel):
+    def __init__(self, root: Path, chosen: Path | None = None) -> None:
+        super().__init__(id="runs")
+        self._root = root
+        self._wanted = chosen  # where the cursor goes when that run is first listed
+        self.listing: RunsListing | None = None
+        self.order = "name"
+        self.words = ""
+        self.shown: list[RunRow] = []
+
+    def take(self, listing: RunsListing) -> None:
+        self.listing = listing
+        self.sort_rows()
+
+    def sort_rows(self) -> None:
+        """Sort and filter anew; the cursor stays on its run."""
+        wanted = self.chosen.path if self.chosen is not None else self._wanted
+        self.shown = in_order(self.listing.rows if self.listing else (), self.order, self.words)
+        paths = [row.path for row in self.shown]
+        if wanted in paths:
+            self.cursor = paths.index(wanted)
+            self._wanted = None
+
+    @property
+    def count(self) -> int:
+        return len(self.shown)
+
+    @property
+    def chosen(self) -> RunRow | None:
+        """The run under the cursor."""
+        return self.shown[min(self.cursor, self.count - 1)] if self.shown else None
+
+    def title(self, store: Store, room: int) -> Row:
+        row: Row = [("runs  ", "title")]
+        if self.listing is None:
+            return row
+        total = len(self.listing.rows)
+        row.append((f"{self.count:,}" if self.count == total else f"{self.count:,} of {total:,}", "bright"))
+        if self.listing.left_off:
+            row.append((", more than are shown", "warn"))
+        row.append((f"  {ORDERS[self.order]}", "dim"))
+        return [*row, (f"  with '{self.words}'", "warn")] if self.words else row
+
+    def nothing(self) -> Row:
+        if self.listing is None:
+            return [(f"reading {self._root}", "message")]
+        if self.listing.problem:
+            return [(self.listing.problem, "bad")]
+        if self.words:
+            return [("no run's name or state contains these words; Esc shows all", "message")]
+        return [(f"there is no run in {self._root}; make one with: andrea-tui {self._root / 'NEW'}", "message")]
+
+    def heading(self, width: int) -> Row:
+        if width < WIDE:
+            return [
+                (
+                    f"{'run':<{self._name_width(width)}}{'state':<12}{'step':>13}{'EMA':>8}{'score':>7}{'last':>12}",
+                    "dim",
+                )
+            ]
+        facts = f"{'state':<13}{'step':>21}{'':>6}{'EMA':>8}{'score':>7}{'low':>6}{'last step':>13}{'size':>9}  "
+        return [(f"{'run':<{self._name_width(width)}}{facts}", "dim"), ("EMA", "dim")]
+
+    @staticmethod
+    def _name_width(width: int) -> int:
+        return max(10, width - 52) if width < WIDE else max(14, (width - FACTS) // 2)
+
+    def line(self, index: int, width: int) -> Row:
+        row, name_width = self.shown[index], self._name_width(width)
+        sign, meaning = WORDS.get(row.word, ("•", ""))
+        age = "" if row.last_step is None else duration(max(0.0, time.time() - row.last_step))
+        cells: Row = [(_shortened(self.plain([(row.name, "")])[0][0], name_width - 1), ""), (f"{sign} ", meaning)]
+        low = "warn" if row.gate_low else "dim"
+        if width < WIDE:
+            step = f"{short_count(row.step)}/{short_count(row.total_steps)}"
+            return [
+                *cells,
+                (f"{row.word:<10}", meaning),
+                (f"{step:>13}{fixed(row.ema, 3):>8}", ""),
+                (f"{fixed(row.score, 0):>7}", low),
+                (f"{age:>12}", "dim"),
+            ]
+        step = f"{human_count(row.step)}/{human_count(row.total_steps)}"
+        share = percent(row.step / row.total_steps) if row.total_steps else ""
+        return [
+            *cells,
+            (f"{row.word:<11}", meaning),
+            (f"{step:>21}", ""),
+            (f"{share:>6}", "dim"),
+            (f"{fixed(row.ema, 3):>8}{fixed(row.score, 0):>7}", ""),
+            (f"{gate_text(row):>6}", low),
+            (f"{age:>13}{size_bytes(row.bytes):>9}  ", "dim"),
+            (sparkline(row.curve, width - name_width - FACTS, self.kind), "line"),
+        ]
+
+
+def _shortened(name: str, width: int) -> str:
+    return f"{name:<{width + 1}}" if len(name) <= width else f"{name[: width - 1]}… "
+
+
+class RunsHead(RowsWidget):
+    def __init__(self, root: Path) -> None:
+        super().__init__(id="status")
+        self._root = root
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        return [[(" ANDREA ", "accent-bold"), (f" {self._root}", "bright")]]
+
+
+class RunsFoot(RowsWidget):
+    """The sentence of the run under the cursor."""
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        screen = self.screen
+        row = screen.table.chosen if isinstance(screen, RunsScreen) else None
+        if row is None:
+            return []
+        return [[(f" {row.name}: ", "dim"), (row.sentence, WORDS.get(row.word, ("", ""))[1])]]
+
+
+class RunsKeys(RowsWidget):
+    KEYS = (("Enter", "open"), ("/", "filter"), ("n", "by name"), ("s", "by state"), ("t", "newest"), ("q", "close"))
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        row: Row = [(" ", "")]
+        for key, label in self.KEYS:
+            row += [(key, "key"), (f" {label}  ", "")]
+        return [row]
+
+
+class RunsScreen(Screen[None]):
+    """Reads in a thread. No run is touched, nor taken charge of, before it is opened."""
+
+    AUTO_FOCUS = ""
+
+    BINDINGS = [
+        *TABLE_BINDINGS,
+        Binding("enter", "open", "open", show=False),
+        Binding("slash", "filter", "filter", show=False),
+        Binding("escape", "unfilter", "all runs", show=False),
+        Binding("n", "order('name')", "by name", show=False),
+        Binding("s", "order('state')", "by state", show=False),
+        Binding("t", "order('newest')", "newest first", show=False),
+        Binding("q,d", "leave", "close the console", show=False),
+        Binding("ctrl+p,colon", "app.command_palette", "palette", show=False),
+    ]
+
+    class Chosen(Message):
+        """A run is to be opened."""
+
+        def __init__(self, path: Path) -> None:
+            super().__init__()
+            self.path = path
+
+    def __init__(self, root: Path, chosen: Path | None = None) -> None:
+        super().__init__()
+        self.table = RunsTable(root, chosen)
+        self.root = root
+        self._store = Store()  # the list shows no run in particular
+        self._poller = Poller(RunsReader(root).poll, self._found, LOOK_SECONDS)
+
+    def compose(self) -> ComposeResult:
+        yield RunsHead(self.root)
+        yield self.table
+        yield Input(placeholder="words in the name or the state; Enter keeps them, Esc shows all", id="filter")
+        yield RunsFoot(id="savebar")
+        yield RunsKeys(id="keys")
+
+    def on_mount(self) -> None:
+        self.query_one(Input).display = False
+        self.set_focus(None)
+        self._poller.start()
+        self.set_interval(1.0, self.redraw)
+        self.call_after_refresh(self.redraw)
+
+    def on_unmount(self) -> None:
+        self._poller.stop()
+
+    def on_screen_resume(self) -> None:
+        self._poller.look_now()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self.redraw)
+
+    def _found(self, listing: RunsListing) -> None:
+        self.app.call_later(self._take, listing)
+
+    def _take(self, listing: RunsListing) -> None:
+        self.table.take(listing)
+        self.redraw()
+
+    def redraw(self) -> None:
+        if self.is_current:
+            for widget in self.query(RowsWidget):
+                widget.update_from(self._store)
+
+    # -- keys ---------------------------------------------------------------------------------------------------
+
+    def action_move(self, by: int) -> None:
+        self.table.move(by)
+        self.redraw()
+
+    def action_page(self, by: int) -> None:
+        self.table.page(by)
+        self.redraw()
+
+    def action_move_to(self, index: int) -> None:
+        self.table.move_to(index)
+        self.redraw()
+
+    def action_order(self, order: str) -> None:
+        self.table.order = order
+        self.table.sort_rows()
+        self.redraw()
+
+    def action_filter(self) -> None:
+        box = self.query_one(Input)
+        box.display = True
+        box.value = self.table.words
+        box.focus()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        self.table.words = message.value.strip()
+        self.table.sort_rows()
+        self.redraw()
+
+    def on_input_submitted(self) -> None:
+        self._close_filter()
+
+    def action_unfilter(self) -> None:
+        self.query_one(Input).value = self.table.words = ""
+        self.table.sort_rows()
+        self._close_filter()
+
+    def _close_filter(self) -> None:
+        self.query_one(Input).display = False
+        self.set_focus(None)
+        self.call_after_refresh(self.redraw)
+
+    def on_table_panel_chosen(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None:
+        row = self.table.chosen
+        if row is not None:
+            self.post_message(self.Chosen(row.path))
+
+    async def action_leave(self) -> None:
+        await self.app.action_quit()
