@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import html
+import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 os.environ["TZ"] = "UTC"
 time.tzset()
 
-from andrea_engine.run.condition import Condition  # noqa: E402  (the time zone comes first)
+from andrea_engine.run.checkpoint import HEADER, checkpoint_name  # noqa: E402  (the time zone comes first)
+from andrea_engine.run.condition import Condition  # noqa: E402
 from andrea_engine.run.directory import RunDirectory  # noqa: E402
 from andrea_engine.run.events import read_events  # noqa: E402
 from andrea_tui.app import AndreaApp  # noqa: E402
@@ -26,14 +30,19 @@ from andrea_tui.feed.tailer import DirectoryReader  # noqa: E402
 from andrea_tui.screens.actions import Actions  # noqa: E402
 from andrea_tui.screens.dashboard import DashboardScreen  # noqa: E402
 
+ENDED = ("halted", "finished", "stopped", "failed")
 HERE = Path(__file__).resolve().parent
 SHOTS = (
     # name, recording, columns, rows, theme, keys
     ("dashboard", "demo", 120, 40, "andrea-dark", ()),
     ("dashboard-80x24", "demo", 80, 24, "andrea-dark", ()),
     ("dashboard-light", "demo", 120, 40, "andrea-light", ()),
+    ("chart", "demo", 120, 30, "andrea-dark", ("1", "s", *["left"] * 40)),
     ("stop-dialog", "demo", 120, 40, "andrea-dark", ("q",)),
     ("samples", "demo", 120, 40, "andrea-dark", ("e",)),
+    ("checkpoints", "demo", 120, 30, "andrea-dark", ("b", "down", "down")),
+    ("events", "demo", 120, 30, "andrea-dark", ("v", "tab")),
+    ("halt", "halted", 120, 40, "andrea-dark", ()),
     ("pivot-preview", "demo", 120, 40, "andrea-dark", ("p", "enter", "down", "tab", "0", ".", "2", "enter")),
 )
 _TEXT = re.compile(r"<text (?P<attributes>[^>]*)>(?P<content>[^<]*)</text>")
@@ -55,7 +64,7 @@ class RecordedApp(AndreaApp):
             beat = update.heartbeat
             if beat is None:
                 sys.exit(f"{self.directory.path} has no engine.json: this is no recording")
-            moment = Condition(beat.phase, alive=True, sentence=beat.note or beat.phase)
+            moment = Condition(beat.phase, alive=beat.phase not in ENDED, sentence=beat.note or beat.phase)
             kept = kept_checkpoints(self.directory)
             self.store.apply(
                 dataclasses.replace(
@@ -72,7 +81,24 @@ class RecordedApp(AndreaApp):
         self.control.read_only_reason = lambda: ""  # type: ignore[method-assign]
         self.control.release = lambda: None  # type: ignore[method-assign]
         self.actions = Actions(self, self.store, self.control)
-        self.push_screen(DashboardScreen(self.store, self.control, self.actions))
+        self.push_screen(DashboardScreen(self.store, self.control, self.actions, self.view))
+        if self.store.condition.word == "halted":
+            self.actions.samples()
+
+
+def as_it_stood(recording: str, scratch: Path) -> RunDirectory:
+    """A copy of the recording, with files of zeros in the place of the checkpoints, which are not recorded."""
+    directory = RunDirectory(scratch / "runs" / recording)
+    shutil.copytree(HERE / "recorded" / recording, directory.path)
+    lock = json.loads(directory.resolved.read_text(encoding="utf-8"))
+    saved = {event.step: event.time for event in read_events(directory.events) if event.kind == "save_durable"}
+    for step in kept_checkpoints(directory):
+        path = directory.path / checkpoint_name(step)
+        with path.open("wb") as file:
+            file.write(HEADER.pack(step, lock["n_params"]))
+            file.truncate(HEADER.size + 12 * lock["n_params"])
+        os.utime(path, (saved[step], saved[step]))
+    return directory
 
 
 def kept_checkpoints(directory: RunDirectory) -> list[int]:
@@ -87,8 +113,10 @@ def kept_checkpoints(directory: RunDirectory) -> list[int]:
     return sorted(kept)
 
 
-async def shoot(name: str, recording: str, size: tuple[int, int], theme: str, keys: tuple[str, ...]) -> None:
-    app = RecordedApp(RunDirectory(HERE / "recorded" / recording))
+async def shoot(
+    name: str, recording: str, size: tuple[int, int], theme: str, keys: tuple[str, ...], scratch: Path
+) -> None:
+    app = RecordedApp(as_it_stood(recording, scratch))
     async with app.run_test(size=size) as pilot:
         app.theme = theme
         await pilot.pause(0.3)
@@ -137,7 +165,9 @@ def _placed_text(match: re.Match[str]) -> str:
 
 def main() -> None:
     for name, recording, columns, rows, theme, keys in SHOTS:
-        asyncio.run(shoot(name, recording, (columns, rows), theme, keys))
+        with tempfile.TemporaryDirectory() as scratch:
+            os.environ["XDG_STATE_HOME"] = scratch  # the layout of whoever makes the pictures is none of them
+            asyncio.run(shoot(name, recording, (columns, rows), theme, keys, Path(scratch)))
 
 
 if __name__ == "__main__":
