@@ -88,9 +88,7 @@ def test_a_driver_that_goes_and_comes_back(nvml: StandIn, scenario: str, word: s
         assert set(started) == {talking.process.pid}
 
 
-@pytest.mark.parametrize(
-    ("scenario", "word"), [("lost-inside", "lost"), ("lost-second", "lost"), ("weak", "cables")]
-)
+@pytest.mark.parametrize(("scenario", "word"), [("lost-inside", "lost"), ("lost-second", "lost"), ("weak", "cables")])
 def test_a_device_that_cannot_be_reached_is_named_and_costs_no_other(nvml: StandIn, scenario: str, word: str) -> None:
     """Named as it was known before, and looked for anew after a while."""
     with helper() as talking:
