@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -12,9 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.filter import LineFilter, Monochrome
+from textual.geometry import Size
 from textual.markup import escape
 from textual.message import Message
 from textual.notifications import SeverityLevel
@@ -333,8 +336,11 @@ class AndreaApp(App[ExitState]):
                 screen.action_command(name)
 
     def on_resize(self) -> None:
-        """A terminal that shrank and grew back has lost cells, and its size is no news that anybody would draw for:
-        whenever the size came to rest, everything is drawn again."""
+        """Whenever the size came to rest, ask for it once more and draw everything again.
+
+        A terminal that shrank and grew back has lost cells, and its size is no news that Textual would draw for. And
+        signals that come close together interrupt one another, so that the size that was read first is told last.
+        """
         if self._settling is None:
             self._settling = self.set_timer(SETTLE_SECONDS, self._settled)
         else:
@@ -342,7 +348,11 @@ class AndreaApp(App[ExitState]):
 
     def _settled(self) -> None:
         self._settling = None
-        self.refresh(layout=True)
+        size = Size(*shutil.get_terminal_size(fallback=self.size))
+        if size != self.size and not self.is_headless:
+            self.post_message(events.Resize(size, size))  # and back here
+        else:
+            self.refresh(layout=True)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         # Textual's greys would hide from ours what stands on a colour.

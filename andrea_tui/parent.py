@@ -65,7 +65,7 @@ def _wait(child: int) -> int:
         pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
         if pid and os.WIFSTOPPED(status):
             if os.WSTOPSIG(status) == signal.SIGTSTP:
-                os.kill(os.getpid(), signal.SIGSTOP)  # suspended by the user: the shell waits for us
+                signal.raise_signal(signal.SIGSTOP)  # suspended by the user: the shell waits for us
         elif pid:
             return status
 

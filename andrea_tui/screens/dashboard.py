@@ -30,7 +30,7 @@ from andrea_tui.widgets.sample_panel import SamplePanel
 from andrea_tui.widgets.status_bar import SaveBar, StatusBar
 from andrea_tui.widgets.trouble_panel import TroublePanel
 
-FRAME_SECONDS = 0.25
+FRAME_SECONDS = 0.5  # two frames a second: with a step in each, a frame is what a console costs
 DEBOUNCE_SECONDS = 0.5
 PANELS = ("loss", "power", "sample", "arms", "events")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -181,8 +182,11 @@ class Terminal:
         self._thread.join()
 
     def close(self) -> None:
-        """End what still runs."""
+        """End what still runs. The console first: without its parent it would leave in its own time, in the middle of
+        the next test."""
         if self.process.poll() is None:
+            with contextlib.suppress(OSError, ValueError):
+                self.send_console(signal.SIGKILL)
             self.process.kill()
             self.process.wait()
         if self._master >= 0:
