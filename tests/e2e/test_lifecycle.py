@@ -94,13 +94,15 @@ def test_an_engine_that_is_killed_is_told_and_can_be_resumed(
     run_copy: RunDirectory, open_terminal: OpenTerminal
 ) -> None:
     run_copy.config.write_text(run_copy.config.read_text().replace("every = 10\n", "every = 1000000\n"))
+    before = max(records.checkpoints(run_copy))
     terminal = open_terminal(run_copy.path, "--start")
     terminal.until_shown("● training")
     pid = engine_status(run_copy).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     terminal.until_shown("✕ crashed", "killed from outside", "r resume")
-    assert "saved" not in terminal.lines[-2]
+    claimed = re.search(r"saved step ([\d,]+)", terminal.lines[-2])
+    assert claimed is None or int(claimed[1].replace(",", "")) == before, "that of the session before, which was saved"
     terminal.press("r")
     terminal.until_shown("● training")
     stop(terminal)

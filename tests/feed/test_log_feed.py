@@ -15,7 +15,7 @@ from andrea_tui.feed.log_feed import LogFeed
 from andrea_tui.feed.log_text import ERROR, PLAIN, LogReading, Wanted
 from andrea_tui.feed.log_window import LogWindow, Page
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Pages:

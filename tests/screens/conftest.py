@@ -18,7 +18,7 @@ from andrea_tui.app import AndreaApp, ExitState
 from andrea_tui.screens.dashboard import DashboardScreen
 from tests.widgets.test_rows import harmless
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @dataclass
