@@ -214,7 +214,7 @@ def parse_config(text: str, where: str) -> RunConfig:
     """Resolve the text of a run.toml over its preset and the defaults. Raises ConfigError."""
     try:
         asked = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise ConfigError(f"{where} is not valid TOML: {error}") from None
     preset = asked.get("preset", "")
     if not isinstance(preset, str):

@@ -118,7 +118,7 @@ def parse_policy(text: str, where: str) -> Policy:
     """Read a policy from TOML text. Raises ConfigError as `Policy.from_mapping` does."""
     try:
         mapping = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise ConfigError(f"{where}: not valid TOML ({error}); correct the file.") from error
     return Policy.from_mapping(mapping, where)
 

@@ -123,5 +123,9 @@ def _small(value: float | None) -> str:
 
 
 def as_json(s: Summary) -> str:
-    """JSON that any encoding can print and no terminal obeys: everything but printable ASCII is escaped."""
-    return json.dumps(msgspec.to_builtins(s), indent=1, allow_nan=False).replace("\x7f", "\\u007f")
+    """JSON that any encoding can print and no terminal obeys: everything but printable ASCII is escaped.
+
+    A number of an event that is not finite is null.
+    """
+    finite = json.loads(json.dumps(msgspec.to_builtins(s)), parse_constant=lambda word: None)
+    return json.dumps(finite, indent=1, allow_nan=False).replace("\x7f", "\\u007f")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -195,17 +195,19 @@ def content_problem(path: Path) -> str | None:
     return numbers_problem(regions, parse_name(path.name) or 0)
 
 
-def numbers_problem(regions: np.ndarray, step: int) -> str | None:
+def numbers_problem(regions: Iterable[np.ndarray], step: int) -> str | None:
     """What is wrong with weights, m and v of `step`, float32 (3, n_params); None when they can be trained from."""
     for name, region in zip(("weights", "m", "v"), regions, strict=True):
         any_nonzero = False
         for at in range(0, len(region), _SCAN):
             part = region[at : at + _SCAN]
-            if not np.isfinite(part).all():
+            # NaN and infinities show in the extremes: two passes and no memory, beside a training that needs both.
+            least, greatest = part.min(), part.max()
+            if not (np.isfinite(least) and np.isfinite(greatest)):
                 return f"has {name} that are not finite"
-            if name == "v" and (part < 0).any():
+            if name == "v" and least < 0:
                 return "has negative second moments (v), which cannot be"
-            any_nonzero = any_nonzero or bool(part.any())
+            any_nonzero = any_nonzero or least != 0 or greatest != 0
         if name == "v" and step > 0 and not any_nonzero:
             return f"has moments that are all zero at step {step:,}, so a resume would not equal an unbroken run"
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +15,18 @@ import torch
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.shape import ModelShape
 from andrea_engine.run import checkpoint as run_checkpoint
+from andrea_engine.run import events as run_events
 from andrea_engine.run.config import CheckpointTable
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import EventLog, read_events
+from andrea_engine.run.intent import guard
+from andrea_engine.run.io import TEMP_PATTERN
 from andrea_engine.run.loss_entry import make_entry
 from andrea_engine.run.loss_record import LossRecord
+from andrea_engine.run.pins import pin
 from andrea_engine.train import checkpointing
-from andrea_engine.train.checkpointing import CheckpointWriter, content_problem, load_checkpoint
+from andrea_engine.train.checkpointing import CheckpointWriter, content_problem, load_checkpoint, numbers_problem
 from tests.support import records
 
 SHAPE = ModelShape(d_model=8, layers=1, heads=2, context=4, vocab=11)
@@ -232,6 +237,68 @@ def test_the_keep_rule_is_applied_after_the_new_file_is_durable(tmp_path: Path) 
     assert bench.writer.pinned == {1, 6}
 
 
+def test_everything_is_durable_before_the_word_saved(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journal, checkpoint, record, state; after each file its directory; and only then the event that says so."""
+    real, synced = os.fsync, []
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        name = Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
+        match = TEMP_PATTERN.match(name)
+        synced.append(match["name"] if match else name)
+
+    bench.train(1)
+    monkeypatch.setattr(os, "fsync", fsync)
+    bench.writer._events.observer = lambda kind, facts: synced.append(kind)
+    bench.writer.submit(1, "cadence", {"step": 1})
+    assert bench.writer.wait() is None
+    folder = bench.directory.path.name
+    assert synced == [
+        "save_writing",
+        ".loss.journal.jsonl",
+        *("step_000001.bin", folder),
+        ".loss.json",
+        *(".loss.journal.jsonl", folder),
+        *(".state.json", folder),
+        "save_durable",
+    ]
+
+
+def test_a_save_that_was_asked_for_stays_pinned_without_an_event_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log could not be written when it was saved; when it can again, only memory knows of the pin."""
+
+    def fail(path: Path, line: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    bench = _bench(tmp_path, CheckpointTable(keep="rule", keep_last=2, keep_every=0))
+    with monkeypatch.context() as patch:
+        patch.setattr(run_events, "append_line", fail)
+        bench.save(1, "operator")
+        assert bench.writer.wait() is None
+    for step in (2, 3, 4, 5):
+        bench.save(step)
+        bench.writer.wait()
+    assert records.checkpoints(bench.directory) == [1, 4, 5]
+
+
+def test_nothing_is_removed_while_somebody_pins(tmp_path: Path) -> None:
+    bench = _bench(tmp_path, CheckpointTable(keep="rule", keep_last=2, keep_every=0))
+    for step in (1, 2):
+        bench.save(step)
+        bench.writer.wait()
+    with guard(bench.directory):
+        for step in (3, 4):
+            bench.save(step)
+            assert bench.writer.wait() is None
+        assert records.checkpoints(bench.directory) == [1, 2, 3, 4]
+    pin(bench.directory, 2, by="a test")
+    bench.save(5)
+    bench.writer.wait()
+    assert records.checkpoints(bench.directory) == [2, 4, 5]
+
+
 def test_a_failed_write_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = _bench(tmp_path, CheckpointTable(keep="rule", keep_last=2, keep_every=0))
     for step in (1, 2):
@@ -269,3 +336,15 @@ def _slow_write(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threa
 
     _before_write(monkeypatch, act)
     return entered, release
+
+
+def test_the_extremes_tell_all_that_can_be_wrong_with_numbers() -> None:
+    huge = np.full(5, 3e38, dtype=np.float32)
+    ones = np.ones(5, dtype=np.float32)
+    assert numbers_problem([huge, -huge, huge], 1) is None
+    assert numbers_problem([huge, np.float32([1, np.nan, 1, 1, 1]), ones], 1) == "has m that are not finite"
+    assert numbers_problem([np.float32([1, np.inf, 1, 1, 1]), ones, ones], 1) == "has weights that are not finite"
+    assert numbers_problem([ones, ones, np.float32([1, 1, -np.inf, 1, 1])], 1) == "has v that are not finite"
+    assert "negative" in (numbers_problem([ones, ones, np.float32([1, 1, -1e-30, 1, 1])], 1) or "")
+    assert numbers_problem([ones, ones, np.float32([0, 0, 1e-40, 0, 0])], 1) is None
+    assert "all zero at step 1" in (numbers_problem([ones, ones, ones * 0], 1) or "")
