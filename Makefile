@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN ?= runs/demo
 WORKERS ?= 2
+SCALE ?= 1
 
 .PHONY: setup run test soak bench screenshots lint format clean
 
@@ -17,6 +18,7 @@ test: $(VENV)/.installed-dev
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m soak --timeout 0
+	$(BIN)/python -m tests.faults.soak --scale $(SCALE) --report tests/faults/soak-report.json
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks --memory

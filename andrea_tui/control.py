@@ -93,7 +93,7 @@ class Control:
         try:
             data = read_optional(self.directory.path / OWNER_FILE, 4096)
             return msgspec.json.decode(data, type=Owner) if data else None
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
     def start(self, *arguments: str) -> None:
