@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from andrea_engine.run.io import (
     write_all,
 )
 
-from .helpers import leftovers
+from .helpers import ROOT, killed, leftovers
 
 PARTS: list[Buffer] = [b"se", bytearray(b"co"), memoryview(b"nd")]
 
@@ -53,6 +55,16 @@ def test_another_size_than_announced_is_an_error(tmp_path: Path, size: int) -> N
         atomic_write(path, iter([b"12345"]), size=size)
     assert path.read_bytes() == b"old"
     assert leftovers(tmp_path) == []
+
+
+def test_a_file_that_shrank_meanwhile_does_not_get_the_name(tmp_path: Path) -> None:
+    def shrink(written: int) -> None:
+        (name,) = leftovers(tmp_path)
+        os.truncate(tmp_path / name, 3)
+
+    with pytest.raises(OSError, match="stored 3 of 5 bytes"):
+        atomic_write(tmp_path / "state", b"12345", progress=shrink)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_failing_source_leaves_the_old_file(tmp_path: Path) -> None:
@@ -156,6 +168,16 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     assert read_optional(tmp_path / "missing") is None
     with pytest.raises(OSError, match="not a regular file"):
         read_optional(tmp_path / "fifo")
+
+
+def test_no_file_is_waited_for(tmp_path: Path) -> None:
+    """A pipe that nobody writes to: whoever opens it waiting would wait for ever, so a child tries it."""
+    os.mkfifo(tmp_path / "fifo")
+    code = "import pathlib; from andrea_engine.run.io import open_regular; open_regular(pathlib.Path('fifo'))"
+    command = [sys.executable, "-c", code]
+    path = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with killed(subprocess.Popen(command, cwd=tmp_path, env=path, stderr=subprocess.PIPE)) as child:
+        assert b"not a regular file" in child.communicate(timeout=20)[1]
 
 
 def test_write_all_continues_and_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,20 @@ def test_the_engine_is_independent_of_its_starter(run: RunDirectory, spawned: li
     second.kill()
 
 
+def test_the_starters_input_is_its_own(run: RunDirectory, spawned: list[subprocess.Popen[bytes]]) -> None:
+    """An engine that shared it would take keys from the console."""
+    (run.path / "keys").touch()
+    kept, other = os.dup(0), os.open(run.path / "keys", os.O_RDONLY)
+    os.dup2(other, 0)
+    try:
+        process = spawn_engine(run, ["--steps", "9"])
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(other)
+    assert os.readlink(f"/proc/{process.pid}/fd/0") == "/dev/null"
+
+
 def test_a_start_that_fails_is_one_sentence_and_leaves_the_mask(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

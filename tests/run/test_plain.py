@@ -29,7 +29,10 @@ def test_ordinary_text_is_exact(text: str) -> None:
     assert clean(text) == text
 
 
-@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), 0xD800, 0xDFFF, 0x202E])
+BIDI = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+
+
+@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0), *BIDI, 0xD800, 0xDFFF])
 def test_every_control_leaves_a_mark(code: int) -> None:
     cleaned = clean(f"a{chr(code)}b")
     if chr(code) == "\n":
@@ -38,6 +41,7 @@ def test_every_control_leaves_a_mark(code: int) -> None:
         assert cleaned == "ab"
     else:
         assert len(cleaned) >= 3
+        assert chr(code) not in cleaned
         assert cleaned[0] + cleaned[-1] == "ab"
 
 

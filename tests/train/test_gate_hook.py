@@ -151,3 +151,11 @@ def test_what_is_no_command_is_refused_in_one_sentence(command: str, sentence: s
         parse_config(f"on_alarm = {command}\n", "run.toml")
     assert str(caught.value).startswith(f"run.toml: {sentence}")
     assert "\n" not in str(caught.value)
+
+
+def test_control_characters_of_a_message_do_not_reach_the_command(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    told.hook.observe("halt", {"step": 50, "reason": "\x1b[2J \x00 \x9b31m \u202e end"})
+    (line,) = told.lines()
+    assert line.split("|")[-1] == "␛[2J ␀ <U+009B>31m <U+202E> end"
+    assert told.notices == []
