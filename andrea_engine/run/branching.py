@@ -169,6 +169,7 @@ def _new_archive(directory: RunDirectory, from_step: int, step: int) -> Path:
         taken = any(entry.name.startswith(f"rollback-{number:04d}-") for entry in os.scandir(directory.archive))
         if not taken:
             archive.mkdir()
+            fsync_directory(directory.archive)  # before anything moves into it
             return archive
     raise ConfigError(f"{directory.archive} holds 9,999 roll-backs; move some of them away")
 

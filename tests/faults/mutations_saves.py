@@ -194,6 +194,12 @@ SAVES = (
             ids("commands/test_branching", "rollback_archives_what_is_newer_and_training_repeats_it"),
         ),
         cut(
+            "fsync of the name of the archive",
+            "            fsync_directory(directory.archive)  # before anything moves into it\n",
+            "",
+            ids(_DURABLE, "a_rollback"),
+        ),
+        cut(
             "fsync of the archive",
             "        fsync_directory(archive)\n",
             "",
