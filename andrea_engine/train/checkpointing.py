@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -34,7 +32,6 @@ from andrea_engine.run.pins import PinFollower
 from andrea_engine.run.retention import steps_to_remove
 from andrea_engine.run.state import write_state
 
-CADENCE_NICENESS = 10
 PINNED_REASONS = {"operator", "halt", "pivot"}
 _SCAN = 4 * 1024 * 1024  # elements looked at in one go
 
@@ -113,8 +110,6 @@ class CheckpointWriter:
 
     def _write(self, job: _Job) -> None:
         assert self._staging is not None  # noqa: S101  (staged by submit, just before this thread started)
-        if job.reason == "cadence":
-            _step_back()
         try:
             problem = numbers_problem(self._staging, job.step)
             if problem is not None:
@@ -198,17 +193,6 @@ def content_problem(path: Path) -> str | None:
     except (OSError, ValueError) as error:
         return f"cannot be read: {error}"
     return numbers_problem(regions, parse_name(path.name) or 0)
-
-
-def _step_back() -> None:
-    """Let this thread run where the threads that train leave a core idle; nobody waits for what it does.
-
-    On Linux niceness is one of each thread. It cannot be taken back, so this is only for a thread that ends.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            me = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, me, min(os.getpriority(os.PRIO_PROCESS, me) + CADENCE_NICENESS, 19))
 
 
 def numbers_problem(regions: Iterable[np.ndarray], step: int) -> str | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.shape import ModelShape
 from andrea_engine.run import checkpoint as run_checkpoint
 from andrea_engine.run import events as run_events
-from andrea_engine.run.checkpoint import Written, write_checkpoint
 from andrea_engine.run.config import CheckpointTable
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
@@ -351,21 +348,3 @@ def test_the_extremes_tell_all_that_can_be_wrong_with_numbers() -> None:
     assert "negative" in (numbers_problem([ones, ones, np.float32([1, 1, -1e-30, 1, 1])], 1) or "")
     assert numbers_problem([ones, ones, np.float32([0, 0, 1e-40, 0, 0])], 1) is None
     assert "all zero at step 1" in (numbers_problem([ones, ones, ones * 0], 1) or "")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only there niceness is one of each thread")
-def test_only_a_save_that_nobody_waits_for_steps_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    niceness: dict[str, int] = {}
-
-    def noted(path: Path, step: int, *arguments: Any) -> Written:
-        niceness[str(step)] = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        return write_checkpoint(path, step, *arguments)
-
-    monkeypatch.setattr(checkpointing, "write_checkpoint", noted)
-    before = os.getpriority(os.PRIO_PROCESS, 0)
-    bench = _bench(tmp_path, CheckpointTable())
-    for step, reason in enumerate(("operator", "cadence", "stop"), start=1):
-        bench.save(step, reason)
-        assert bench.writer.wait() is None
-    assert niceness == {"1": before, "2": min(before + checkpointing.CADENCE_NICENESS, 19), "3": before}
-    assert os.getpriority(os.PRIO_PROCESS, 0) == before
