@@ -79,10 +79,10 @@ class WorkingCopy:
         there where the flat gradients are overwritten, the others add. Then clear them, unless they are overwritten.
         """
         masters, mine = self.flat.g[self._start :], self.g[: self._count]
-        if not self.flat.overwrites_matrices:
-            masters.add_(mine)
-            self.g.zero_()
-        elif first:
+        overwritten = self.flat.overwrites_matrices
+        if overwritten and first:
             masters.copy_(mine)
         else:
             masters.add_(mine)
+        if not overwritten:
+            self.g.zero_()

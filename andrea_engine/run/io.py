@@ -130,9 +130,7 @@ def read_regular(path: Path, limit: int = 1 << 30) -> bytes:
         data = file.read(size + 1) if size <= limit else b""  # as much memory as it takes, and not as it may take
         if len(data) > size:
             data += file.read(limit + 1 - len(data))  # it grew meanwhile
-    if size > limit:
-        raise OSError(27, f"larger than {limit:,} bytes", str(path))
-    if len(data) > limit:
+    if size > limit or len(data) > limit:
         raise OSError(27, f"larger than {limit:,} bytes", str(path))
     return data
 

@@ -99,6 +99,8 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
         reporter.finish("failed", int(ExitCode.FAILED), f"{type(error).__name__}: {error}; see engine.log")
         raise
     finally:
+        gc.unfreeze()
+        gc.enable()
         hook.close()
         lock.release()
     return outcome

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import math
+from pathlib import Path
 
 from andrea_engine.coherence.metrics import score
 from andrea_engine.run.check import check
@@ -116,3 +118,15 @@ def test_a_run_that_reaches_its_planned_total_is_finished(tmp_path) -> None:
     assert andrea_engine("train", directory.path).code == 0, "once more: there is nothing left to do"
     assert records.checkpoint(directory, 12).read_bytes() == before
     assert records.steps(directory) == list(range(1, 13))
+
+
+def test_an_engine_in_a_process_of_its_host_gives_the_collector_back(tmp_path: Path) -> None:
+    """The imports and the preparation run without it, also when they lead to nothing."""
+    directory = make_run(tmp_path / "run")
+    assert andrea_engine("train", directory.path, "--steps", 2).code == 0
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0)
+    gone = make_run(
+        tmp_path / "gone", {"sources": [{"name": "gone", "kind": "text", "path": str(tmp_path / "none.txt")}]}
+    )
+    assert andrea_engine("train", gone.path).code == 2
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0)
