@@ -12,14 +12,12 @@ import msgspec
 from andrea_engine.run.checkpoint import CheckpointFile, list_checkpoints
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.events import EventLog, read_events
+from andrea_engine.run.events import continued_log
 from andrea_engine.run.heartbeat import Heartbeat
 from andrea_engine.run.io import atomic_write, open_regular, read_optional
 from andrea_engine.run.launch import request, spawn_engine
-from andrea_engine.run.pins import last_session
 from andrea_engine.run.process import boot_id, is_alive, start_time
 
-OWNER_FILE = "console.json"
 LOCKED = "this console is locked; k unlocks it"
 REPLAY = "this is a replay"
 
@@ -78,7 +76,7 @@ class Control:
     def take_over(self) -> str:
         """Become the console that may act; returns why that failed, or ''."""
         try:
-            atomic_write(self.directory.path / OWNER_FILE, msgspec.json.encode(self._me), durable=False)
+            atomic_write(self.directory.console, msgspec.json.encode(self._me), durable=False)
         except OSError as error:
             return f"{self.directory.path} cannot be written ({error.strerror}), so this console only watches"
         return ""
@@ -87,11 +85,11 @@ class Control:
         """Leave: the next console need not take over."""
         self._released = True
         if not self.watch and self._owner() == self._me:
-            (self.directory.path / OWNER_FILE).unlink(missing_ok=True)
+            self.directory.console.unlink(missing_ok=True)
 
     def _owner(self) -> Owner | None:
         try:
-            data = read_optional(self.directory.path / OWNER_FILE, 4096)
+            data = read_optional(self.directory.console, 4096)
             return msgspec.json.decode(data, type=Owner) if data else None
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
@@ -157,7 +155,7 @@ class Control:
 
 def log_notice(directory: RunDirectory, text: str) -> None:
     """Put down in the event log what a console did. A log that cannot be written is no reason not to go on."""
-    EventLog(directory.events, last_session(read_events(directory.events))).append("notice", text=f"console: {text}")
+    continued_log(directory.events).append("notice", text=f"console: {text}")
 
 
 def last_line(directory: RunDirectory) -> str:

@@ -21,7 +21,7 @@ from andrea_engine.run.checkpoint import CheckpointFile, checkpoint_name, inspec
 from andrea_engine.run.config import load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ConfigError, NoCheckpointError
-from andrea_engine.run.events import EventLog, known_digests, read_events
+from andrea_engine.run.events import EventLog, continued_log, known_digests, read_events
 from andrea_engine.run.heartbeat import read_heartbeat, write_heartbeat
 from andrea_engine.run.io import atomic_write, ensure_folder, fsync_directory, read_optional
 from andrea_engine.run.lock import EngineLock
@@ -75,7 +75,7 @@ def rollback(directory: RunDirectory, step: int) -> RolledBack:
             directory.state.rename(archive / directory.state.name)
         fsync_directory(archive)
         fsync_directory(directory.path)
-        events = _event_log(directory)
+        events = continued_log(directory.events)
         events.append(
             "rollback",
             step=step,
@@ -190,11 +190,6 @@ def _settle_heartbeat(directory: RunDirectory, step: int) -> None:
         note = f"rolled back to step {step:,}; resume goes on from there"
         settled = msgspec.structs.replace(beat, phase="stopped", step=step, note=note, exit_code=0, problem="")
         write_heartbeat(directory.heartbeat, settled)
-
-
-def _event_log(directory: RunDirectory) -> EventLog:
-    sessions = [event.session for event in read_events(directory.events)]
-    return EventLog(directory.events, max(sessions, default=0))
 
 
 def _link(source: Path, target: Path) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 
-from andrea_engine.run.check_files import CONSOLE, check_files
+from andrea_engine.run.check_files import check_files
 from andrea_engine.run.check_record import check_events, check_record
 from andrea_engine.run.checkpoint import (
+    Deep,
     checkpoint_name,
-    digest_problem,
     file_digest,
+    full_problem,
     is_of_another_model,
     list_checkpoints,
     parse_name,
@@ -32,7 +32,6 @@ from andrea_engine.run.resolved import read_resolved
 from andrea_engine.run.samples import Sample, read_samples
 from andrea_engine.run.state import read_state
 
-Deep = Callable[[Path], str | None]
 _TOKENIZER_LIMIT = 64 * 1024 * 1024
 CONSOLE_LIMIT = 4096
 _ARM = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -82,10 +81,7 @@ def _check_checkpoints(
     """Check each checkpoint, the pins and what was saved; returns the newest valid step."""
     digests = known_digests(events)
     files = list_checkpoints(directory.path, config.n_params if config else None)
-    problems = {file.step: file.problem for file in files}
-    for file in files:
-        if file.valid and deep is not None:
-            problems[file.step] = digest_problem(file.path, digests.get(file.step)) or deep(file.path)
+    problems = {file.step: full_problem(file, digests.get(file.step), deep) for file in files}
     valid = [step for step, problem in problems.items() if problem is None]
     for file in files:
         problem = problems[file.step]
@@ -281,12 +277,15 @@ def _check_presence(directory: RunDirectory, running: bool, report: Report) -> N
     if os.path.lexists(beat) and read_heartbeat(beat) is None and not running:
         advice = "nothing, or `andrea-engine repair`: the next start replaces it"
         report.add("warning", beat.name, "is no heartbeat, so how the last engine ended is unknown", advice)
-    console = directory.path / CONSOLE
-    try:
-        data = read_optional(console, CONSOLE_LIMIT)
-        owner = loads_bounded(data) if data else {}
-    except (OSError, ValueError):
-        owner = None
-    if not isinstance(owner, dict):
+    if not names_console(directory):
         advice = "nothing, or `andrea-engine repair`: the next console takes over"
-        report.add("warning", console.name, "does not tell which console is in charge", advice)
+        report.add("warning", directory.console.name, "does not tell which console is in charge", advice)
+
+
+def names_console(directory: RunDirectory) -> bool:
+    """Whether the note of the console in charge can be read, or there is none."""
+    try:
+        data = read_optional(directory.console, CONSOLE_LIMIT)
+        return not data or isinstance(loads_bounded(data), dict)
+    except (OSError, ValueError):
+        return False

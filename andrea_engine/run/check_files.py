@@ -13,7 +13,6 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.findings import Report
 from andrea_engine.run.io import TEMP_PATTERN
 
-CONSOLE = "console.json"  # of the console in charge
 MOST_ENTRIES = 100_000  # looked at: a directory without an end must not make a check without one
 _SHOWN = 5
 _FOREIGN = re.compile(r"[^.].*\.(loss|samples)\.json")  # `<model>.loss.json` of the original engine
@@ -36,8 +35,9 @@ def known_files(directory: RunDirectory) -> set[str]:
         directory.lock,
         directory.log,
         directory.pivot_intent,
+        directory.console,
     )
-    return {CONSOLE, *(path.name for path in paths)}
+    return {path.name for path in paths}
 
 
 def check_files(directory: RunDirectory, running: bool, report: Report) -> None:

@@ -19,6 +19,8 @@ from pathlib import Path
 from andrea_engine.run.errors import NoCheckpointError, SaveError
 from andrea_engine.run.io import Buffer, atomic_write, open_regular
 
+Deep = Callable[[Path], str | None]
+"""Finds a problem in the numbers of a checkpoint (a value that is not finite, say); None when there is none."""
 HEADER = struct.Struct("<ii")
 INT32_MAX = 2**31 - 1
 HASH_CHUNK = 4 * 1024 * 1024
@@ -126,6 +128,14 @@ def digest_problem(path: Path, known: str | None) -> str | None:
     return None if same else "its bytes differ from the digest recorded when it was saved"
 
 
+def full_problem(file: CheckpointFile, digest: str | None, deep: Deep | None) -> str | None:
+    """Why a file must not be resumed from, None when nothing stands against it: its form, and with `deep` also its
+    bytes, against the known digest, and its numbers."""
+    if file.problem is not None or deep is None:
+        return file.problem
+    return digest_problem(file.path, digest) or deep(file.path)
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A checkpoint that was passed over, and why."""
@@ -143,24 +153,22 @@ class Chosen:
     skipped: tuple[Skipped, ...]
 
 
-def choose_checkpoint(
-    directory: Path, n_params: int, digests: Mapping[int, str], deep: Callable[[Path], str | None]
-) -> Chosen | None:
+def choose_checkpoint(directory: Path, n_params: int, digests: Mapping[int, str], deep: Deep) -> Chosen | None:
     """Newest checkpoint that passes validation, with the reason for each one passed over.
 
-    `digests` maps steps to known SHA-256 digests; `deep(path)` returns a problem with the content (a value that is
-    not finite, say) or None. Returns None when there are no checkpoint files at all. Raises NoCheckpointError when
-    there are some and none is valid, or when the newest one belongs to another model (then the directory is
-    probably the wrong one, and going on with an older file would hide it).
+    `digests` maps steps to known SHA-256 digests. Returns None when there are no checkpoint files at all. Raises
+    NoCheckpointError when there are some and none is valid, or when the newest one belongs to another model (then the
+    directory is probably the wrong one, and going on with an older file would hide it).
     """
     skipped: list[Skipped] = []
     files = list_checkpoints(directory, n_params)
     for file in files:
-        problem = file.problem
         if is_of_another_model(file):
-            raise NoCheckpointError(f"{file.path} {problem}; check that run.toml and the directory belong together")
+            raise NoCheckpointError(
+                f"{file.path} {file.problem}; check that run.toml and the directory belong together"
+            )
         known = digests.get(file.step)
-        problem = problem or digest_problem(file.path, known) or deep(file.path)
+        problem = full_problem(file, known, deep)
         if problem is None:
             return Chosen(file, known is not None, tuple(skipped))
         skipped.append(Skipped(file.path.name, problem))

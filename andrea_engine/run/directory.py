@@ -30,6 +30,11 @@ class RunDirectory:
         return self.path / "run.lock.json"
 
     @property
+    def console(self) -> Path:
+        """The console in charge."""
+        return self.path / "console.json"
+
+    @property
     def tokenizer(self) -> Path:
         return self.path / "harris_segments.json"
 

@@ -107,14 +107,34 @@ def read_events(path: Path) -> list[Event]:
 def pinned_steps(events: Iterable[Event]) -> set[int]:
     """Steps whose checkpoints the keep rule must not remove: operator saves, pivot points, last good before a halt."""
     pinned: set[int] = set()
+    follow_pins(pinned, events)
+    return pinned
+
+
+def follow_pins(pinned: set[int], events: Iterable[Event]) -> None:
+    """Bring `pinned` up to further events: pins are added, unpinned steps taken out, in the order of the log."""
     for event in events:
         if event.step is None:
             continue
-        if event.kind == "pin" or (event.kind == "save_durable" and event.facts.get("pinned") is True):
+        if sets_pin(event):
             pinned.add(event.step)
         elif event.kind == "unpin":
             pinned.discard(event.step)
-    return pinned
+
+
+def sets_pin(event: Event) -> bool:
+    """Whether an event pins the checkpoint of its step."""
+    return event.kind == "pin" or (event.kind == "save_durable" and event.facts.get("pinned") is True)
+
+
+def last_session(events: Iterable[Event]) -> int:
+    """The session that was the last to start; 0 before the first."""
+    return max((event.session for event in events), default=0)
+
+
+def continued_log(path: Path) -> EventLog:
+    """The event log for whoever is not the engine: what is added belongs to the session that was the last to start."""
+    return EventLog(path, last_session(read_events(path)))
 
 
 def known_digests(events: Iterable[Event]) -> dict[int, str]:

@@ -8,13 +8,12 @@ engine does not wait for that lock: it removes with its next save instead.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from andrea_engine.run.checkpoint import checkpoint_name, inspect_checkpoint
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import NoCheckpointError, RunError
-from andrea_engine.run.events import Event, EventLog, parse_event, read_events
+from andrea_engine.run.events import Event, EventLog, continued_log, follow_pins, parse_event, sets_pin
 from andrea_engine.run.intent import GUARD_PATIENCE, guard
 from andrea_engine.run.tailing import LineTail
 
@@ -42,26 +41,19 @@ class PinFollower:
         self._tail = LineTail(directory.events)
 
     def read(self, pinned: set[int]) -> None:
-        """Bring `pinned` up to the log: pins are added, unpinned steps taken out, in the order of the log."""
+        """Bring `pinned` up to the log."""
         while lines := self._tail.read():
-            for event in map(parse_event, lines):
-                if event is None or event.step is None:
-                    continue
-                note = pin_of(event)
-                if note is not None:
-                    pinned.add(event.step)
-                elif event.kind == "unpin":
-                    pinned.discard(event.step)
+            follow_pins(pinned, filter(None, map(parse_event, lines)))
 
 
 def pin_of(event: Event) -> PinNote | None:
     """The pin that an event sets, or None."""
+    if not sets_pin(event):
+        return None
+    reason = event.text("reason")
     if event.kind == "pin":
-        return PinNote(event.text("reason") or "pinned", event.text("by"), event.time)
-    if event.kind == "save_durable" and event.facts.get("pinned") is True:
-        reason = event.text("reason")
-        return PinNote(_WHY.get(reason, reason), "", event.time)
-    return None
+        return PinNote(reason or "pinned", event.text("by"), event.time)
+    return PinNote(_WHY.get(reason, reason), "", event.time)
 
 
 def pin(
@@ -72,7 +64,7 @@ def pin(
     Raises NoCheckpointError when it is not there or not valid, RunError when the log cannot be written or is busy for
     `patience` seconds.
     """
-    events = _log(directory)
+    events = continued_log(directory.events)
     with guard(directory, patience, what="pins"):
         path = directory.path / checkpoint_name(step)
         if not os.path.lexists(path):
@@ -85,18 +77,9 @@ def pin(
 
 def unpin(directory: RunDirectory, step: int, *, by: str) -> None:
     """Give the checkpoint of `step` back to the keep rule. Raises RunError as `pin` does."""
-    events = _log(directory)
+    events = continued_log(directory.events)
     with guard(directory, what="pins"):
         _append(events, "unpin", step=step, by=by)
-
-
-def _log(directory: RunDirectory) -> EventLog:
-    return EventLog(directory.events, last_session(read_events(directory.events)))
-
-
-def last_session(events: Iterable[Event]) -> int:
-    """The session that was the last to start; 0 before the first."""
-    return max((event.session for event in events), default=0)
 
 
 def _append(events: EventLog, kind: str, **facts: object) -> None:

@@ -23,7 +23,7 @@ from andrea_engine.run.checkpoint import list_checkpoints
 from andrea_engine.run.config import CONFIG_LIMIT, PRESETS, RunConfig, load_config
 from andrea_engine.run.directory import RECEIPT, RunDirectory
 from andrea_engine.run.errors import ConfigError, RunError
-from andrea_engine.run.events import EventLog, read_events
+from andrea_engine.run.events import continued_log
 from andrea_engine.run.heartbeat import ENDED_PHASES
 from andrea_engine.run.intent import At, PivotIntent, free_archive, guard, next_boundary, read_intent, write_intent
 from andrea_engine.run.io import fsync_directory, read_regular
@@ -233,8 +233,7 @@ def who(program: str) -> str:
 
 def log(directory: RunDirectory, kind: str, intent: PivotIntent, **facts: object) -> None:
     """Append an event about a pivot, in the session that was the last to start."""
-    session = max((event.session for event in read_events(directory.events)), default=0)
-    EventLog(directory.events, session).append(
+    continued_log(directory.events).append(
         kind, at=None, step=intent.step, generation=intent.generation, id=intent.id, **facts
     )
 

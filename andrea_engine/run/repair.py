@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from andrea_engine.run.check import Deep
+from andrea_engine.run.checkpoint import Deep
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import LockedError, RunError
-from andrea_engine.run.events import EventLog, read_events
+from andrea_engine.run.events import continued_log
 from andrea_engine.run.findings import opening_problem
 from andrea_engine.run.lock import EngineLock, is_locked
-from andrea_engine.run.pins import last_session
 from andrea_engine.run.plain import clean
 from andrea_engine.run.repair_stages import STAGES
 from andrea_engine.run.workshop import Rebuild, Repair, Workshop
@@ -73,5 +72,5 @@ def _carry_out(workshop: Workshop, found: Repair) -> None:
         reason = error.strerror or error
         raise RunError(f"{directory.path}: {found.path} could not be repaired ({reason}); nothing is lost") from error
     if not opening_problem(directory.events):
-        log = EventLog(directory.events, last_session(read_events(directory.events)))
+        log = continued_log(directory.events)
         log.append("notice", text=f"repair: {clean(found.path)}: {clean(found.sentence)}")

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from andrea_engine.run.check import CONSOLE_LIMIT, Deep
-from andrea_engine.run.check_files import CONSOLE
+from andrea_engine.run.check import names_console
 from andrea_engine.run.check_record import scan_events
 from andrea_engine.run.checkpoint import (
-    CheckpointFile,
     choose_checkpoint,
-    digest_problem,
+    full_problem,
     is_of_another_model,
     list_checkpoints,
 )
@@ -24,8 +22,7 @@ from andrea_engine.run.events import known_digests, parse_event, read_events
 from andrea_engine.run.findings import opening_problem
 from andrea_engine.run.heartbeat import read_heartbeat
 from andrea_engine.run.intent import PivotIntent, agreed_step, guard, read_intent
-from andrea_engine.run.io import TEMP_PATTERN, atomic_write, open_regular, read_optional, read_regular
-from andrea_engine.run.loss_entry import loads_bounded
+from andrea_engine.run.io import TEMP_PATTERN, atomic_write, open_regular, read_regular
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.loss_record import close_array, is_closed
 from andrea_engine.run.pivot_sequence import finish_locked
@@ -110,18 +107,12 @@ def _checkpoints(workshop: Workshop) -> Iterator[Repair]:
     config = _config(directory)
     files = list_checkpoints(directory.path, config.n_params if config else None)
     digests = known_digests(read_events(directory.events))
-    problems = [_problem(file, digests.get(file.step), workshop.deep) for file in files]
+    problems = [full_problem(file, digests.get(file.step), workshop.deep) for file in files]
     if None not in problems:
         return
     for file, problem in zip(files, problems, strict=True):
         if problem is not None and not is_of_another_model(file):
             yield workshop.moving(file.path, problem)
-
-
-def _problem(file: CheckpointFile, digest: str | None, deep: Deep | None) -> str | None:
-    if file.problem is not None or deep is None:
-        return file.problem
-    return digest_problem(file.path, digest) or deep(file.path)
 
 
 def _pivot(workshop: Workshop) -> Iterator[Repair]:
@@ -264,14 +255,9 @@ def _heartbeat(workshop: Workshop) -> Iterator[Repair]:
 
 
 def _console(workshop: Workshop) -> Iterator[Repair]:
-    path = workshop.directory.path / CONSOLE
-    try:
-        data = read_optional(path, CONSOLE_LIMIT)
-        is_owner = data is None or isinstance(loads_bounded(data or b"{}"), dict)
-    except (OSError, ValueError):
-        is_owner = False
-    if not is_owner:
-        yield workshop.moving(path, "does not tell which console is in charge; the next one takes over", solves=False)
+    if not names_console(workshop.directory):
+        what = "does not tell which console is in charge; the next one takes over"
+        yield workshop.moving(workshop.directory.console, what, solves=False)
 
 
 def _config(directory: RunDirectory) -> RunConfig | None:

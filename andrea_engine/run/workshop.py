@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from andrea_engine.run.check import Deep
+from andrea_engine.run.checkpoint import Deep
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.io import TEMP_PATTERN, atomic_write, ensure_folder, fsync_directory
 

@@ -36,7 +36,7 @@ PATHS = sorted(
 def names() -> list[str]:
     """Every file of a run, a checkpoint among them; the folders have a test of their own."""
     directory = RunDirectory(Path("run"))
-    return sorted([getattr(directory, name).name for name in PATHS] + ["console.json", "step_000040.bin"])
+    return sorted([getattr(directory, name).name for name in PATHS] + ["step_000040.bin"])
 
 
 def test_every_path_of_a_run_is_tried() -> None:

@@ -15,7 +15,6 @@ import pytest
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.process import is_alive
-from andrea_tui.control import OWNER_FILE
 from tests.e2e.conftest import OpenTerminal
 from tests.e2e.terminal import Terminal, console
 from tests.support import records
@@ -84,7 +83,7 @@ def test_d_leaves_the_terminal_as_it_was_and_the_engine_training(
     (farewell,) = terminal.farewell
     assert f"the engine goes on (pid {living.pid})" in farewell
     assert f"come back with: andrea-tui {living.directory.path}" in farewell
-    assert not (living.directory.path / OWNER_FILE).exists()
+    assert not living.directory.console.exists()
     goes_on(living)
     assert saves(living) == asked
 
@@ -245,7 +244,7 @@ def test_watch_sends_nothing(living: Engine, open_terminal: OpenTerminal) -> Non
 
 
 def _owner(engine: Engine) -> bytes | None:
-    path = engine.directory.path / OWNER_FILE
+    path = engine.directory.console
     return path.read_bytes() if path.exists() else None
 
 

@@ -18,7 +18,6 @@ import pytest
 
 from andrea_engine.run.errors import ExitCode
 from andrea_tui import cli, serve
-from andrea_tui.control import OWNER_FILE
 from tests.e2e.terminal import ENVIRONMENT, PATIENCE, UNWANTED
 from tests.screens.situations import situation
 
@@ -218,7 +217,7 @@ def test_a_page_gets_a_console_that_only_watches(tmp_path: Path) -> None:
             page.until_shown("step 40 of")
             page.send(b"D", b"c")
             page.until_shown("this console only watches (--watch)")
-            assert not (directory.path / OWNER_FILE).exists()
+            assert not directory.console.exists()
             page.send(b"M", json.dumps({"type": "quit"}).encode())
             assert page.process.wait(PATIENCE) == 0
         finally:

@@ -150,7 +150,7 @@ FILES = (
         ),
         cut(
             "digest check on load",
-            "digest_problem(file.path, known) or ",
+            "digest_problem(file.path, digest) or ",
             "",
             ids(_READING, "one_flipped_bit_is_always_found"),
         ),

@@ -19,7 +19,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.heartbeat import Heartbeat, LastSave, Telemetry, write_heartbeat
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.process import boot_id, start_time
-from andrea_tui.control import OWNER_FILE, Owner
+from andrea_tui.control import Owner
 from tests.support.tiny import CHECKPOINT_BYTES, N_PARAMS, make_run
 
 STEPS = 40
@@ -152,7 +152,7 @@ def another_console(directory: RunDirectory) -> Iterator[int]:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         owner = Owner(process.pid, start_time(process.pid), boot_id())
-        (directory.path / OWNER_FILE).write_bytes(msgspec.json.encode(owner))
+        directory.console.write_bytes(msgspec.json.encode(owner))
         yield process.pid
     finally:
         process.communicate()
@@ -161,4 +161,4 @@ def another_console(directory: RunDirectory) -> Iterator[int]:
 def picture(directory: RunDirectory) -> dict[str, bytes]:
     """Every file and its content, without the note of who is in charge."""
     files = sorted(path for path in directory.path.rglob("*") if path.is_file())
-    return {str(path.relative_to(directory.path)): path.read_bytes() for path in files if path.name != OWNER_FILE}
+    return {str(path.relative_to(directory.path)): path.read_bytes() for path in files if path != directory.console}

@@ -13,7 +13,7 @@ from andrea_engine.run.events import EventLog, read_events
 from andrea_engine.run.heartbeat import read_heartbeat, write_heartbeat
 from andrea_engine.run.process import is_alive
 from andrea_tui.commands import COMMANDS, key_table
-from andrea_tui.control import LOCKED, OWNER_FILE, Control
+from andrea_tui.control import LOCKED, Control
 from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import another_console, beat, situation
 from tests.support.engines import Engines
@@ -48,7 +48,7 @@ async def test_a_locked_console_does_nothing_until_it_is_unlocked(name: str, tmp
             assert not running.app.control.read_only_reason()
             await running.press("d")
         assert running.app.return_value is not None
-        assert not (directory.path / OWNER_FILE).exists()
+        assert not directory.console.exists()
 
 
 async def test_ctrl_q_leaves_a_locked_console(tmp_path: Path, acts: Acts) -> None:
@@ -78,10 +78,10 @@ async def test_the_lock_is_not_the_watching_of_others(tmp_path: Path, acts: Acts
 def test_a_control_that_was_released_never_claims_the_run_again(tmp_path: Path) -> None:
     control = Control(RunDirectory(tmp_path), watch=False)
     assert control.read_only_reason() == ""
-    assert (tmp_path / OWNER_FILE).exists()
+    assert RunDirectory(tmp_path).console.exists()
     control.release()
     assert control.read_only_reason() == "this console has left the run"
-    assert not (tmp_path / OWNER_FILE).exists()
+    assert not RunDirectory(tmp_path).console.exists()
 
 
 # -- stopping ---------------------------------------------------------------------------------------------------------

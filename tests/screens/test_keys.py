@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from andrea_tui.commands import COMMANDS, Command, Situation
-from andrea_tui.control import OWNER_FILE
 from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import ALIVE, SITUATIONS, another_console, picture, situation
 
@@ -63,7 +62,7 @@ async def test_watching_touches_nothing_at_all(name: str, tmp_path: Path, acts: 
             await press_everything(running)
             assert "watching" in running.lines[0]
         assert picture(directory) == before
-        assert not (directory.path / OWNER_FILE).exists()
+        assert not directory.console.exists()
     assert acts.none
 
 
@@ -146,7 +145,7 @@ async def test_leaving_rings_no_bell(keys: tuple[str, ...], tmp_path: Path, acts
             await running.press(*keys)
         assert running.app.return_value is not None
         assert running.app.return_code == 0
-        assert not (directory.path / OWNER_FILE).exists()
+        assert not directory.console.exists()
     assert acts.none
 
 
@@ -228,7 +227,7 @@ async def test_the_second_console_watches_until_t(tmp_path: Path, acts: Acts) ->
             await running.press("c")
             assert acts.rung == ["save"]
             await running.press("d")
-        assert not (directory.path / OWNER_FILE).exists()
+        assert not directory.console.exists()
 
 
 async def test_the_console_that_was_taken_over_from_watches(tmp_path: Path, acts: Acts) -> None:
@@ -240,7 +239,7 @@ async def test_the_console_that_was_taken_over_from_watches(tmp_path: Path, acts
                 assert acts.none, "checked at the key press, not only once a second"
                 await running.until(lambda: "watching" in running.lines[0], "it noticed")
                 await running.press("ctrl+q")
-                assert (directory.path / OWNER_FILE).exists(), "the other one's note is not removed"
+                assert directory.console.exists(), "the other one's note is not removed"
 
 
 async def test_a_dead_console_is_no_owner(tmp_path: Path, acts: Acts) -> None:

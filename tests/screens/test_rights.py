@@ -14,7 +14,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.heartbeat import read_heartbeat
 from andrea_engine.run.process import boot_id, process_state
-from andrea_tui.control import OWNER_FILE, Control, Owner
+from andrea_tui.control import Control, Owner
 from tests.run.helpers import wait_for
 from tests.screens.conftest import Acts
 from tests.screens.situations import another_console, situation
@@ -65,7 +65,7 @@ def test_a_console_that_is_gone_is_not_in_charge(why: str, tmp_path: Path) -> No
         else:  # and nobody has asked for its exit code: the number still is its own
             os.kill(pid, signal.SIGKILL)
             wait_for(lambda: process_state(pid) == "Z", "its end")
-        (directory.path / OWNER_FILE).write_bytes(msgspec.json.encode(owner))
+        directory.console.write_bytes(msgspec.json.encode(owner))
         control = Control(directory, watch=False)
         assert control.read_only_reason() == ""
         assert _owner(directory) == control._me
@@ -80,8 +80,8 @@ def test_leaving_takes_no_right_from_another_console(tmp_path: Path) -> None:
         first.release()
         assert _owner(directory) == second._me
         second.release()
-        assert not (directory.path / OWNER_FILE).exists()
+        assert not directory.console.exists()
 
 
 def _owner(directory: RunDirectory) -> Owner:
-    return msgspec.json.decode((directory.path / OWNER_FILE).read_bytes(), type=Owner)
+    return msgspec.json.decode(directory.console.read_bytes(), type=Owner)

@@ -13,7 +13,6 @@ import pytest
 from andrea_engine.run.directory import RunDirectory
 from andrea_tui.app import AndreaApp
 from andrea_tui.cli import farewell, run
-from andrea_tui.control import OWNER_FILE
 from andrea_tui.screens.runs import RunsScreen, in_order
 from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import picture, situation
@@ -64,7 +63,7 @@ async def test_every_key_touches_nothing(size: tuple[int, int], tmp_path: Path, 
         assert running.app.return_value.listing == tmp_path
         assert "nothing was touched" in farewell(running.app.directory, running.app.return_value)
         assert picture(directory) == before
-        assert not list(tmp_path.glob(f"*/{OWNER_FILE}"))
+        assert not list(tmp_path.glob("*/console.json"))
     assert acts.none
 
 
@@ -90,8 +89,8 @@ async def test_enter_opens_and_w_comes_back_with_everything_released(tmp_path: P
                 await running.press(*keys)
                 await running.until(lambda: running.open == "DashboardScreen", "it is open")
                 await running.until(lambda: running.app.store.version, "it was read")
-                await running.until((directory.path / OWNER_FILE).exists, "it is in charge of this run")
-                assert [path.parent for path in tmp_path.glob(f"*/{OWNER_FILE}")] == [directory.path]
+                await running.until(directory.console.exists, "it is in charge of this run")
+                assert [path.parent for path in tmp_path.glob("*/console.json")] == [directory.path]
                 assert running.app.store.condition.word == ("training" if directory is a else "stopped")
                 tailer = running.app._tailer
                 assert tailer is not None
@@ -100,7 +99,7 @@ async def test_enter_opens_and_w_comes_back_with_everything_released(tmp_path: P
                 assert not tailer._thread.is_alive()
                 assert running.app._tailer is None
                 assert running.app.watchdog is None
-                assert not list(tmp_path.glob(f"*/{OWNER_FILE}"))
+                assert not list(tmp_path.glob("*/console.json"))
                 assert len([s for s in running.app.screen_stack if isinstance(s, RunsScreen)]) == 1
                 assert running.screen.table.chosen is not None
                 assert running.screen.table.chosen.path == directory.path, "the cursor is where it was"
@@ -114,7 +113,7 @@ async def test_w_on_a_single_run_lists_its_neighbours(tmp_path: Path, acts: Acts
             running = Listed(opened.app, opened.pilot)
             await running.listed()
             assert running.names == ["a", "b"]
-            assert not list(tmp_path.glob(f"*/{OWNER_FILE}"))
+            assert not list(tmp_path.glob("*/console.json"))
             await running.press("down", "enter")
             await running.until(lambda: running.app.store.condition.word == "stopped", "the other one is open")
             await running.press("d")
@@ -148,7 +147,7 @@ async def test_watching_a_list_takes_charge_of_nothing(tmp_path: Path, acts: Act
             await running.until(lambda: "watching" in running.lines[0], "it only watches")
             await running.press("c", "w")
             await running.listed()
-        assert not list(tmp_path.glob(f"*/{OWNER_FILE}"))
+        assert not list(tmp_path.glob("*/console.json"))
     assert acts.none
 
 

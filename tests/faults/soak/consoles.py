@@ -13,7 +13,6 @@ from signal import SIGHUP, SIGKILL, SIGTERM, Signals
 
 from andrea_engine.run.launch import engine_status
 from andrea_engine.run.process import is_alive
-from andrea_tui.control import OWNER_FILE
 from tests.e2e.terminal import Terminal
 from tests.faults.soak.shared import place, shared
 from tests.support.engines import Engine, Engines, wait_until
@@ -128,7 +127,7 @@ def _adopted(engine: Engine) -> None:
         terminal.until_shown("● training")
         seconds = time.monotonic() - started - _queued(terminal.console_pid)
         assert "watching" not in terminal.text, "the dead console is still in charge"
-        owner = json.loads((engine.directory.path / OWNER_FILE).read_bytes())
+        owner = json.loads(engine.directory.console.read_bytes())
         assert owner["pid"] == terminal.console_pid, "another process is in charge"
         assert seconds <= ADOPTION_SECONDS, f"the next console took {seconds:.1f} s to adopt the engine"
         terminal.press("d")

@@ -35,7 +35,7 @@ from andrea_engine.run.samples import read_samples
 from andrea_engine.run.state import read_state
 from andrea_engine.run.summary import summarise
 from andrea_engine.run.summary_text import as_json, render
-from andrea_tui.control import OWNER_FILE, Control, Owner
+from andrea_tui.control import Control, Owner
 from andrea_tui.feed.runs import RunsReader
 from andrea_tui.feed.tailer import DirectoryReader
 from andrea_tui.settings import Settings
@@ -106,7 +106,7 @@ READERS = (
     Reader("pivot.json", read_intent, refuses=True),
     Reader(f"archive/pivot-0001-step-000040/{RECEIPT}", lambda d: read_receipt(_archive(d) / RECEIPT), refuses=True),
     Reader(f"archive/pivot-0001-step-000040/{RECEIPT}", lambda d: receipt_problems(d, _archive(d))),
-    Reader(OWNER_FILE, lambda d: Control(d, watch=False).read_only_reason()),
+    Reader("console.json", lambda d: Control(d, watch=False).read_only_reason()),
     Reader("engine.lock", _locked_by),
     Reader(SETTINGS, lambda d: Settings(d.path / SETTINGS).of(d.path)),
 )
@@ -125,7 +125,7 @@ def _template(stack: contextlib.ExitStack) -> Path:
     document = [{"step": step, "loss": 9.0 / step} for step in range(1, 20)]
     (directory.path / "other.loss.json").write_text(json.dumps(document))
     write_heartbeat(directory.heartbeat, beat(note="reading", exit_code=None))
-    (directory.path / OWNER_FILE).write_bytes(msgspec.json.encode(Owner(1, 2, "boot")))
+    directory.console.write_bytes(msgspec.json.encode(Owner(1, 2, "boot")))
     directory.lock.write_text('{"pid": 1, "host": "somewhere"}\n')
     (directory.path / SETTINGS).write_text(json.dumps({"runs": {"a": {"theme": "dark", "smoothing": 0.9}}}))
     (directory.path / POLICY).write_text(pivot_support.NEW_POLICY)
