@@ -217,7 +217,7 @@ class AndreaApp(App[ExitState]):
         self._following_stop = self._halt_shown = self._start_at_once = False
         self._rung_for = ""
         self.directory = RunDirectory(message.path)
-        self.store = Store()
+        self.store = self._new_store()
         self.control = Control(self.directory, watch=self.control.watch)
         self._open_dashboard()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import continued_log
 from andrea_engine.run.heartbeat import Heartbeat
-from andrea_engine.run.io import atomic_write, open_regular, read_optional
+from andrea_engine.run.io import atomic_write, read_optional
 from andrea_engine.run.launch import request, spawn_engine
 from andrea_engine.run.process import boot_id, is_alive, start_time
 
@@ -134,37 +133,18 @@ class Control:
         if reason:
             raise RunError(reason)
 
-    def ended(self) -> str:
-        """How the engine that this console started has ended, in words; '' while it runs or is not ours."""
+    def ended(self) -> bool:
+        """True once, when the engine that this console started has ended; `exit_code` then tells how."""
         child = self.child
         code = None if child is None else child.poll()
         if code is None:
-            return ""
+            return False
         self.exit_code = code
         if self.child is child:  # the watchdog may have started the next one
             self.child = None
-        if code >= 0:
-            word = last_line(self.directory) if code else ""
-            return f"the engine ended with exit code {code}{': ' if word else ''}{word}"
-        if self.killed_pid is not None:
-            return f"the engine was killed from here (pid {self.killed_pid})"
-        name = signal.Signals(-code).name
-        hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-        return f"the engine was killed from outside by {name}{hint}"
+        return True
 
 
 def log_notice(directory: RunDirectory, text: str) -> None:
     """Put down in the event log what a console did. A log that cannot be written is no reason not to go on."""
     continued_log(directory.events).append("notice", text=f"console: {text}")
-
-
-def last_line(directory: RunDirectory) -> str:
-    """The engine's last word in its log, cut to a readable length; '' when there is none."""
-    try:
-        descriptor = open_regular(directory.log)
-    except OSError:
-        return ""
-    with os.fdopen(descriptor, "rb") as log:
-        log.seek(max(0, os.fstat(log.fileno()).st_size - 4096))
-        lines = log.read().decode("utf-8", "replace").split("\n")
-    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")

@@ -165,7 +165,7 @@ class Watchdog:
         return Look(
             alive=now.alive,
             word=now.word,
-            engine=(beat.pid, beat.process_start, beat.session) if beat is not None else None,
+            engine=beat.engine if beat is not None else None,
             starting=starting,
             exit_code=code,
             asked_to_stop=ended_here or (beat is not None and beat.stop_asked),

@@ -79,7 +79,7 @@ class ProgressWatch:
     def idle(self, beat: Heartbeat) -> float:
         """Seconds since the engine of this heartbeat last finished something: a step, a phase, bytes of a save."""
         now = self._clock()
-        engine = (beat.pid, beat.process_start, beat.session)
+        engine = beat.engine
         mark = (beat.step, beat.phase, beat.phase_since, beat.saving.done if beat.saving else None)
         if engine != self._engine:
             self._since = now - _idle_by_wall(beat, self._wall())

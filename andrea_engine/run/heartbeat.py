@@ -125,6 +125,11 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     exit_code: int | None = None
 
+    @property
+    def engine(self) -> tuple[int, int | None, int]:
+        """One life of an engine, to tell it from the next one."""
+        return self.pid, self.process_start, self.session
+
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
     """Replace the file. Not fsynced: it is worth nothing after a power cut. Raises OSError."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+
+TREND_STEPS = 1000
+TREND_NEEDS = 20  # entries
 
 
 class Ema:
@@ -31,3 +35,19 @@ class Ema:
         if self.count == 0:
             return None
         return self.total / (1.0 - self.beta**self.count)
+
+
+def trend(
+    count: int, first: float, last: float, value_at: Callable[[float], tuple[float, float] | None]
+) -> float | None:
+    """Change a thousand steps of a line of `count` points from step `first` to `last`: over the last `TREND_STEPS`, or
+    half the line, if shorter. None when it is too short or not known.
+
+    `value_at` gives the point (step, value) that is nearest to a step.
+    """
+    if count < TREND_NEEDS:
+        return None
+    now, before = value_at(last), value_at(last - min(TREND_STEPS, (last - first) / 2))
+    if now is None or before is None or now[0] <= before[0] or math.isnan(now[1] - before[1]):
+        return None
+    return (now[1] - before[1]) / (now[0] - before[0]) * 1000

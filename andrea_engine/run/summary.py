@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import time
@@ -25,12 +26,10 @@ from andrea_engine.run.loss_entry import LossEntry, current_branch
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.plain import clean
 from andrea_engine.run.samples import Sample, read_samples
-from andrea_engine.run.smoothing import Ema
+from andrea_engine.run.smoothing import Ema, trend
 from andrea_engine.run.state import read_state
 
 RECENT_EVENTS = 50
-TREND_STEPS = 1000
-TREND_NEEDS = 20  # entries
 
 
 class CheckpointFact(msgspec.Struct, frozen=True):
@@ -241,16 +240,14 @@ def _ema(entries: list[LossEntry]) -> float | None:
 
 
 def _ema_trend(entries: list[LossEntry]) -> float | None:
-    if len(entries) < TREND_NEEDS:
-        return None
-    first, last = entries[0], entries[-1]
-    at = last.step - min(TREND_STEPS, (last.step - first.step) / 2)
-    index = bisect_right(entries, at, key=lambda entry: entry.step)
-    nearer_after = index < len(entries) and (index == 0 or entries[index].step - at < at - entries[index - 1].step)
-    before = entries[index if nearer_after else index - 1]
-    if last.ema is None or before.ema is None or before.step == last.step:
-        return None
-    return (last.ema - before.ema) / (last.step - before.step) * 1000
+    def nearest(step: float) -> tuple[float, float]:
+        index = bisect_right(entries, step, key=lambda entry: entry.step)
+        if index == len(entries) or (index > 0 and step - entries[index - 1].step <= entries[index].step - step):
+            index -= 1
+        entry = entries[index]
+        return entry.step, math.nan if entry.ema is None else entry.ema
+
+    return trend(len(entries), entries[0].step, entries[-1].step, nearest) if entries else None
 
 
 def _last_save(beat: Heartbeat | None, events: list[Event]) -> LastSave | None:

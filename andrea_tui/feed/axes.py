@@ -12,11 +12,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from itertools import islice
 
+from andrea_engine.run.energy_facts import JOULES_PER_KWH
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.record import Record
 
 AXES = ("step", "tokens", "active", "wall", "energy")
-JOULES_PER_KWH = 3.6e6
 MOST_SECONDS = 1e9  # a step of 30 years, or
 MOST_JOULES = 1e15  # the energy of a power station's year: a damaged record
 

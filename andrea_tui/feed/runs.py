@@ -10,8 +10,9 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from andrea_engine.run.condition import condition
@@ -19,10 +20,12 @@ from andrea_engine.run.config import load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import Event, parse_event
+from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.io import open_regular
 from andrea_engine.run.launch import EngineStatus, engine_status
 from andrea_engine.run.loss_entry import LossEntry, current_branch, entry_from, loads_bounded
 from andrea_engine.run.loss_reader import LossReader
+from andrea_tui.feed.entries import Stamp, file_stamp
 
 MOST_RUNS = 2000
 MOST_LOOKED_AT = 20_000  # directories that are asked whether they are runs
@@ -34,8 +37,6 @@ WINDOW = 2048
 TAIL = 32 * 1024
 EVENTS_TAIL = 128 * 1024
 SIZE_SECONDS = 30.0
-
-Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,26 @@ def holds_runs(path: Path) -> bool:
 
 def newest_run(root: Path) -> Path | None:
     """The run below `root` that changed last; None when there is none."""
-    listing = RunsReader(root).poll()
-    newest = max(listing.rows, key=lambda row: row.changed, default=None)
-    return newest.path if newest is not None else None
+
+    def changed(path: Path) -> float:
+        directory = RunDirectory(path)
+        files = (directory.loss_record(), directory.journal, directory.config)
+        return _last_change(read_heartbeat(directory.heartbeat), map(file_stamp, files))
+
+    try:
+        return max(sorted(islice(find_runs(root), MOST_RUNS)), key=changed, default=None)
+    except OSError:
+        return None
+
+
+def _last_change(beat: Heartbeat | None, stamps: Iterable[Stamp | None]) -> float:
+    """Seconds since the epoch, of the last sign of life."""
+    return max(beat.time if beat else 0.0, *(_seconds(stamp) or 0.0 for stamp in stamps))
+
+
+def _seconds(stamp: Stamp | None) -> float | None:
+    """When the file was changed."""
+    return stamp[2] / 1e9 if stamp else None
 
 
 class RunsReader:
@@ -187,24 +205,19 @@ class _RunReader:
             sample.integer("consecutive_low") if sample else None,
             plan[1] if plan else None,
             (beat.step_time if beat else None) or self._time_of("record"),
-            max(beat.time if beat else 0.0, *(self._time_of(what) or 0.0 for what in ("record", "journal", "config"))),
+            _last_change(beat, [self._stamps[what] for what in ("record", "journal", "config")]),
             self._bytes,
             tuple(value for e in entries if (value := e.ema if e.ema is not None else e.loss) is not None),
         )
 
     def _changed(self, what: str, path: Path) -> bool:
-        try:
-            status = path.lstat()
-            stamp: Stamp | None = (status.st_ino, status.st_size, status.st_mtime_ns)
-        except OSError:
-            stamp = None
+        stamp = file_stamp(path)
         changed = what not in self._stamps or self._stamps[what] != stamp
         self._stamps[what] = stamp
         return changed
 
     def _time_of(self, what: str) -> float | None:
-        stamp = self._stamps.get(what)
-        return stamp[2] / 1e9 if stamp else None
+        return _seconds(self._stamps.get(what))
 
     def _add_up(self) -> None:
         """Size on disk, once in a while and only where the directory changed."""

@@ -14,6 +14,7 @@ from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat, Telemetry
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.samples import Sample
+from andrea_engine.run.smoothing import trend
 from andrea_tui.feed.clock import ANCHORS
 from andrea_tui.feed.last_words import LogTail
 from andrea_tui.feed.load import LoadHistory
@@ -24,9 +25,6 @@ from andrea_tui.feed.saves import SaveFollower
 from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 EVENTS_KEPT = 2000
-TREND_STEPS = 1000
-
-
 ARMS_VALIDATED = 100  # arms whose validation losses are kept
 
 
@@ -244,15 +242,9 @@ class Store:
         return self.heartbeat.telemetry if self.heartbeat and self.condition.alive else None
 
     def ema_trend(self) -> float | None:
-        """Change of the EMA over the last `TREND_STEPS` steps (or half the record, if shorter), per 1,000 steps."""
-        if self.last is None or len(self.ema) < 20 or self.ema.x_max is None or self.ema.x_min is None:
-            return None
-        now = self.ema.value_at(self.ema.x_max)
-        span = min(TREND_STEPS, (self.ema.x_max - self.ema.x_min) / 2)
-        before = self.ema.value_at(self.ema.x_max - span)
-        if now is None or before is None or now[0] <= before[0] or math.isnan(now[1] - before[1]):
-            return None
-        return (now[1] - before[1]) / (now[0] - before[0]) * 1000
+        """Change of the recorded EMA a thousand steps, lately."""
+        first, last = self.ema.x_min, self.ema.x_max
+        return None if first is None or last is None else trend(len(self.ema), first, last, self.ema.value_at)
 
     def age(self) -> float | None:
         """Seconds since the last finished step; None when the engine has not finished one."""

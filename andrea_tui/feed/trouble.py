@@ -95,7 +95,7 @@ def _end(store: Store, own: OwnEnd) -> Trouble:
         note = beat.note
     elif code is not None and code > 0:
         note = next((line for line in reversed(lines) if line.strip()), "")
-    engine = (beat.pid, beat.process_start, beat.session) if beat is not None else None
+    engine = beat.engine if beat is not None else None
     return Trouble(
         key=("ended", engine, code, tail.modified if tail is not None else None),
         ended=True,

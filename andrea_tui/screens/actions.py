@@ -72,7 +72,6 @@ class Actions:
             lines = [store.condition.sentence, "The engine is not running; there is nothing to stop."]
             title = "Close the console?"
         else:
-            beat = store.heartbeat
             wait = f" (about {beat.step_seconds:.0f} s)" if beat and (beat.step_seconds or 0.0) >= 2 else ""
             choices = [
                 Choice("enter", "Enter", f"checkpoint after this step{wait} and exit", "stop"),
@@ -149,7 +148,7 @@ class Actions:
         def lock(locked: bool) -> None:
             self._control.locked = locked
             self.read_only = self._control.read_only_reason()
-            self._say("this console is locked; k unlocks it" if locked else "this console acts again")
+            self._say(LOCKED if locked else "this console acts again")
 
         if self._control.locked:
             lines = ["Its keys act on the run again."]
@@ -222,7 +221,7 @@ class Actions:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def rollback(self) -> None:
-        step = self._last_good_step()
+        step = self._last_good(self._valid_steps())
         if step is None:
             self._say("there is no checkpoint with a good sample to go back to", "warning")
             return
@@ -256,18 +255,19 @@ class Actions:
         done = rollback(self._control.directory, step)
         return f"the run stands at step {done.step:,} again; r resumes"
 
-    def _last_good_step(self) -> int | None:
-        """The newest checkpoint on disk whose sample passed; the last good one of a halt is pinned."""
+    def _valid_steps(self) -> list[int]:
+        return [file.step for file in self._control.checkpoints() if file.valid]
+
+    def _last_good(self, valid: Sequence[int]) -> int | None:
+        """The newest of these checkpoints whose sample passed; the last good one of a halt is pinned."""
         threshold = self._store.config.gate.threshold if self._store.config else 30.0
         good = {s.step for s in self._store.samples if s.scores is not None and s.scores.total >= threshold}
-        return max(
-            (file.step for file in self._control.checkpoints() if file.valid and file.step in good), default=None
-        )
+        return max((step for step in valid if step in good), default=None)
 
     def fork(self) -> None:
-        steps = [file.step for file in self._control.checkpoints() if file.valid]
-        good = self._last_good_step()
-        step = good if good is not None else max(steps, default=None)
+        valid = self._valid_steps()
+        good = self._last_good(valid)
+        step = good if good is not None else max(valid, default=None)
         if step is None:
             self._say("there is no checkpoint to fork from", "warning")
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from andrea_tui.feed.axes import JOULES_PER_KWH
+from andrea_engine.run.energy_facts import JOULES_PER_KWH
 from andrea_tui.plotting.format import compact_number, duration, energy, human_count, rounded_count, short_count
 from andrea_tui.plotting.ticks import Tick, count_ticks, nice_ticks, time_ticks
 
