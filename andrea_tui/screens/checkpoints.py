@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_tui.commands import BY_ID, Situation
 from andrea_tui.feed.checkpoints import CheckpointListing, CheckpointReader, CheckpointRow
-from andrea_tui.feed.poller import Poller
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import human_count, size_bytes
 from andrea_tui.screens.ask import AnswerScreen
 from andrea_tui.screens.checkpoint_tools import check_digest, inspect_file, toggle_pin
+from andrea_tui.screens.table_screen import TableScreen
 from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable
+from andrea_tui.widgets.key_bar import key_and_label
 from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.status_bar import StatusBar
 from andrea_tui.widgets.table import TABLE_BINDINGS
@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from andrea_tui.screens.actions import Actions
 
 LOOK_SECONDS = 1.0
-KEYS = (("p", "pin", "pin"), ("l", "roll back to it…", "rollback"), ("f", "fork…", "fork"), ("i", "inspect", "inspect"))
+KEYS = (
+    ("p", "pin", "pin"),
+    ("l", "roll back to it…", "rollback"),
+    ("f", "fork…", "fork"),
+    ("i", "inspect", "inspect"),
+    ("d", "digest", "digest"),
+)
 
 
 class CheckpointFacts(RowsWidget):
@@ -61,16 +67,17 @@ class CheckpointKeys(RowsWidget):
         screen = self.screen
         if not isinstance(screen, CheckpointsScreen):
             return []
-        row: Row = [(" ", ""), ("Esc", "key"), (" back  ", "")]
-        for key, label, act in (*KEYS, ("d", "digest", "digest")):
-            possible = not screen.reason(act)
+        row: Row = [(" ", ""), *key_and_label("Esc", "back")]
+        for key, label, act in KEYS:
             text = "unpin…" if act == "pin" and screen.table.chosen and screen.table.chosen.pin else label
-            row += [(key, "key" if possible else "key-off"), (f" {text}  ", "" if possible else "key-off")]
+            row += key_and_label(key, text, possible=not screen.reason(act))
         return [row]
 
 
-class CheckpointsScreen(Screen[None]):
+class CheckpointsScreen(TableScreen[CheckpointListing]):
     """The list is read by a thread; what is done goes through `actions` and threads as well."""
+
+    table: CheckpointTable
 
     BINDINGS = [
         *TABLE_BINDINGS,
@@ -83,14 +90,13 @@ class CheckpointsScreen(Screen[None]):
     ]
 
     def __init__(self, store: Store, directory: RunDirectory, actions: Actions) -> None:
-        super().__init__()
+        super().__init__(self._look, LOOK_SECONDS)
         self._store = store
         self._directory = directory
         self._actions = actions
         self.table = CheckpointTable()
         self._words: dict[tuple[int, int, int], str] = {}
         self._reader = CheckpointReader(directory)
-        self._poller = Poller(self._look, self._found, LOOK_SECONDS)
         self._drawn = (-1, 0)
 
     def compose(self) -> ComposeResult:
@@ -100,11 +106,7 @@ class CheckpointsScreen(Screen[None]):
         yield CheckpointKeys(id="keys")
 
     def on_mount(self) -> None:
-        self._poller.start()
         self.set_interval(0.25, self._frame)
-
-    def on_unmount(self) -> None:
-        self._poller.stop()
 
     def on_resize(self) -> None:
         self._drawn = (-1, 0)
@@ -114,12 +116,8 @@ class CheckpointsScreen(Screen[None]):
         self._reader.n_params = config.n_params if config is not None else None
         return self._reader.poll()
 
-    def _found(self, listing: CheckpointListing) -> None:
-        self.app.call_later(self._take, listing)
-
-    def _take(self, listing: CheckpointListing) -> None:
+    def take(self, listing: CheckpointListing) -> None:
         self.table.take(listing)
-        self.redraw()
 
     def _frame(self) -> None:
         now = (self._store.version, int(time.monotonic()))
@@ -143,18 +141,6 @@ class CheckpointsScreen(Screen[None]):
         return f"size, header and name agree; {recorded}"
 
     # -- keys ---------------------------------------------------------------------------------------------------
-
-    def action_move(self, by: int) -> None:
-        self.table.move(by)
-        self.redraw()
-
-    def action_page(self, by: int) -> None:
-        self.table.page(by)
-        self.redraw()
-
-    def action_move_to(self, index: int) -> None:
-        self.table.move_to(index)
-        self.redraw()
 
     def on_table_panel_chosen(self) -> None:
         self.action_act("inspect")

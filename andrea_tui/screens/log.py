@@ -14,8 +14,8 @@ from andrea_tui.feed.log_feed import LogFeed, Order
 from andrea_tui.feed.log_text import LEVELS, EventReading, LogReading, Wanted
 from andrea_tui.feed.log_window import LogWindow, Page
 from andrea_tui.feed.store import Store
+from andrea_tui.widgets.key_bar import KeyLine
 from andrea_tui.widgets.log_rows import TABS, LogBody, LogFoot, LogHead
-from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.status_bar import StatusBar
 
 FRAME_SECONDS = 0.25
@@ -23,22 +23,15 @@ LONGEST_QUERY = 200
 EVENT_PIECE = 32 * 1024  # events are never broken below twice that
 
 
-class _Keys(RowsWidget):
-    """The last line."""
-
-    KEYS = (
-        ("Esc", "back"), ("/", "search"), ("n N", "next, previous"), ("l", "level"), ("Tab", "log or events"),
-        ("G", "follow"), ("?", "help"),
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        super().__init__(id="keys")
-
-    def build(self, store: Store, width: int, height: int) -> list[Row]:
-        row: Row = [(" ", "")]
-        for key, label in self.KEYS:
-            row += [(key, "key"), (f" {label}  ", "")]
-        return [row]
+KEYS = (
+    ("Esc", "back"),
+    ("/", "search"),
+    ("n N", "next, previous"),
+    ("l", "level"),
+    ("Tab", "log or events"),
+    ("G", "follow"),
+    ("?", "help"),
+)
 
 
 class LogScreen(Screen[None]):
@@ -106,7 +99,7 @@ class LogScreen(Screen[None]):
         yield LogBody()
         yield LogFoot()
         yield Input(placeholder="text to search for", max_length=LONGEST_QUERY, id="log-search")
-        yield _Keys()
+        yield KeyLine(KEYS)
 
     def on_mount(self) -> None:
         self._feed.start()
@@ -137,7 +130,7 @@ class LogScreen(Screen[None]):
         if self._drawn != self._store.version:
             self._drawn = self._store.version
             self.query_one(StatusBar).update_from(self._store)
-            self.query_one(_Keys).update_from(self._store)
+            self.query_one(KeyLine).update_from(self._store)
 
     def on_log_screen_ready(self, message: Ready) -> None:
         if message.name != self._tab:

@@ -9,20 +9,21 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Input
 
-from andrea_tui.feed.poller import Poller
 from andrea_tui.feed.runs import RunRow, RunsListing, RunsReader
 from andrea_tui.feed.runs_text import gate_text
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import duration, fixed, human_count, percent, short_count, size_bytes
 from andrea_tui.plotting.strips import sparkline
+from andrea_tui.screens.table_screen import TableScreen
+from andrea_tui.widgets.key_bar import KeyLine
 from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.status_bar import WORDS
 from andrea_tui.widgets.table import TABLE_BINDINGS, TablePanel
 
 LOOK_SECONDS = 2.0
+KEYS = (("Enter", "open"), ("/", "filter"), ("n", "by name"), ("s", "by state"), ("t", "newest"), ("q", "close"))
 ORDERS = {"name": "by name", "state": "by state", "newest": "newest first"}
 # What a person should look at comes first: the living, then what went wrong, then what rests.
 _BAD = ("stalled", "suspended", "crashed", "failed", "halted")
@@ -161,18 +162,10 @@ class RunsFoot(RowsWidget):
         return [[(f" {row.name}: ", "dim"), (row.sentence, WORDS.get(row.word, ("", ""))[1])]]
 
 
-class RunsKeys(RowsWidget):
-    KEYS = (("Enter", "open"), ("/", "filter"), ("n", "by name"), ("s", "by state"), ("t", "newest"), ("q", "close"))
-
-    def build(self, store: Store, width: int, height: int) -> list[Row]:
-        row: Row = [(" ", "")]
-        for key, label in self.KEYS:
-            row += [(key, "key"), (f" {label}  ", "")]
-        return [row]
-
-
-class RunsScreen(Screen[None]):
+class RunsScreen(TableScreen[RunsListing]):
     """Reads in a thread. No run is touched, nor taken charge of, before it is opened."""
+
+    table: RunsTable
 
     AUTO_FOCUS = ""
 
@@ -196,28 +189,23 @@ class RunsScreen(Screen[None]):
             self.path = path
 
     def __init__(self, root: Path, chosen: Path | None = None) -> None:
-        super().__init__()
+        super().__init__(RunsReader(root).poll, LOOK_SECONDS)
         self.table = RunsTable(root, chosen)
         self.root = root
         self._store = Store()  # the list shows no run in particular
-        self._poller = Poller(RunsReader(root).poll, self._found, LOOK_SECONDS)
 
     def compose(self) -> ComposeResult:
         yield RunsHead(self.root)
         yield self.table
         yield Input(placeholder="words in the name or the state; Enter keeps them, Esc shows all", id="filter")
         yield RunsFoot(id="savebar")
-        yield RunsKeys(id="keys")
+        yield KeyLine(KEYS)
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False
         self.set_focus(None)
-        self._poller.start()
         self.set_interval(1.0, self.redraw)
         self.call_after_refresh(self.redraw)
-
-    def on_unmount(self) -> None:
-        self._poller.stop()
 
     def on_screen_resume(self) -> None:
         self._poller.look_now()
@@ -225,12 +213,8 @@ class RunsScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self.redraw)
 
-    def _found(self, listing: RunsListing) -> None:
-        self.app.call_later(self._take, listing)
-
-    def _take(self, listing: RunsListing) -> None:
+    def take(self, listing: RunsListing) -> None:
         self.table.take(listing)
-        self.redraw()
 
     def redraw(self) -> None:
         if self.is_current:
@@ -238,18 +222,6 @@ class RunsScreen(Screen[None]):
                 widget.update_from(self._store)
 
     # -- keys ---------------------------------------------------------------------------------------------------
-
-    def action_move(self, by: int) -> None:
-        self.table.move(by)
-        self.redraw()
-
-    def action_page(self, by: int) -> None:
-        self.table.page(by)
-        self.redraw()
-
-    def action_move_to(self, index: int) -> None:
-        self.table.move_to(index)
-        self.redraw()
 
     def action_order(self, order: str) -> None:
         self.table.order = order

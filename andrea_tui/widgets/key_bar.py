@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from textual import events
 from textual.message import Message
 
@@ -53,9 +55,22 @@ class KeyBar(RowsWidget):
                 self.post_message(self.Pressed(command))
 
 
+class KeyLine(RowsWidget):
+    """The last line of a screen whose keys can always be used: pairs of a key and its label."""
+
+    def __init__(self, keys: Iterable[tuple[str, str]]) -> None:
+        super().__init__(id="keys")
+        self._keys = tuple(keys)
+
+    def build(self, store: Store, width: int, height: int) -> list[Row]:
+        return [[(" ", ""), *(run for key, label in self._keys for run in key_and_label(key, label))]]
+
+
 def shown_keys(command: Command, possible: bool) -> Row:
-    """A key and its label, dim when the command cannot be used now."""
-    return [
-        (command.key_name, "key" if possible else "key-off"),
-        (f" {command.label}  ", "" if possible else "key-off"),
-    ]
+    """The key of a command and its label."""
+    return key_and_label(command.key_name, command.label, possible=possible)
+
+
+def key_and_label(key: str, label: str, *, possible: bool = True) -> Row:
+    """A key and what it does, dim when that is not possible now."""
+    return [(key, "key" if possible else "key-off"), (f" {label}  ", "" if possible else "key-off")]

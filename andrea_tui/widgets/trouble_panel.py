@@ -10,6 +10,7 @@ from textual.geometry import Size
 from andrea_tui.commands import BY_ID, Situation
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.trouble import Trouble
+from andrea_tui.widgets.key_bar import key_and_label
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import LONGEST, Row, visible
 
@@ -52,8 +53,8 @@ class TroublePanel(Panel):
         row: Row = []
         if self.trouble is not None and self.trouble.ended:
             reason = BY_ID["resume"].reason(Situation(store, self.read_only))
-            row += [("r", "key-off" if reason else "key"), (" resume  ", "key-off" if reason else "")]
-        return [*row, ("v", "key"), (" log  ", ""), ("Esc", "key"), (" put this away", "")]
+            row += key_and_label("r", "resume", possible=not reason)
+        return [*row, *key_and_label("v", "log"), *key_and_label("Esc", "put this away")]
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
