@@ -98,7 +98,7 @@ def test_a_window_is_the_mean_of_its_steps() -> None:
 
 
 def test_what_was_on_the_terminal_and_when() -> None:
-    program = "import sys, time\nfor word in ('one', 'two'):\n print(word, flush=True)\n sys.stdin.readline()"
+    program = "import sys; sum(range(10**7))\nfor word in 'one', 'two':\n print(word, flush=True); sys.stdin.readline()"
     with Terminal([sys.executable, "-c", program]) as terminal:
         terminal.wait_for_output(20.0)
         assert terminal.rss() > 1_000_000
