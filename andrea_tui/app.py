@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding
+from textual.css.query import NoMatches
 from textual.filter import LineFilter, Monochrome
 from textual.geometry import Size
 from textual.markup import escape
@@ -23,6 +24,7 @@ from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.worker import WorkerFailed
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
@@ -60,6 +62,7 @@ class ExitState:
     listing: Path | None = None
 
 
+LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 SETTLE_SECONDS = 0.1  # after the last change of the terminal's size
 
 
@@ -132,9 +135,10 @@ class AndreaApp(App[ExitState]):
         # After the driver has set up its own handlers, or ours would be lost; without them a TERM or a hang-up
         # leaves the terminal raw.
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        for number in LEAVE_SIGNALS:
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, self.leave, "signal", number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE_SIGNALS)
         if not self.is_headless and sys.__stdin__ is not None:
             watch_terminal(sys.__stdin__.fileno(), lambda: self._terminal_gone(loop))
         if self.directory.exists() or self.directory.is_foreign_run():
@@ -406,6 +410,13 @@ class AndreaApp(App[ExitState]):
 
     def on_unmount(self) -> None:
         self._close_run()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A screen that was still opening when the console was told to leave looks for widgets that are gone already:
+        Textual's own palette does. That is no failure of a console that is leaving."""
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if not (self._exit and isinstance(cause, NoMatches)):
+            super()._handle_exception(error)
 
     # -- help and palette: on screens that have no keys of their own for them ------------------------------------
 

@@ -6,6 +6,7 @@ import argparse
 import io
 import locale
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -193,7 +194,7 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
         raise ConfigError(
             f"this is no terminal that can show the console; print the facts with: andrea-tui {directory.path} --once"
         )
-    from andrea_tui.app import AndreaApp
+    from andrea_tui.app import LEAVE_SIGNALS, AndreaApp
     from andrea_tui.plotting.format import to_ascii
 
     ascii_only = options.ascii or "utf" not in (locale.getpreferredencoding(False) or "").lower()
@@ -206,7 +207,12 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
         compare=None if options.compare is None else RunDirectory(options.compare),
         replay=options.replay,
     )
-    state = app.run()
+    # One that comes while the screen is being opened waits for the handlers: they give the terminal back.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVE_SIGNALS)
+    try:
+        state = app.run()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if state is not None and not in_browser:
         line = farewell(app.directory, state)
         _say(to_ascii(line) if ascii_only else line)

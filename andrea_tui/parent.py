@@ -16,10 +16,11 @@ from collections.abc import Callable
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _WAITED_FOR = {signal.SIGCHLD, signal.SIGINT, *_PASSED_ON}
 _PR_SET_PDEATHSIG = 1
-# Main screen, visible cursor, no mouse, no pasting or focus reports, no keyboard protocol, wrapping, plain text.
+# No keyboard protocol (the main screen has one of its own: the shell's), main screen, visible cursor, no mouse, no
+# pasting or focus reports, wrapping, plain text.
 _RESET = (
-    b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?2004l\x1b[?1004l"
-    b"\x1b[?2026l\x1b[?2048l\x1b[<u\x1b[?7h\x1b[0m\r"
+    b"\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?2004l"
+    b"\x1b[?1004l\x1b[?2026l\x1b[?2048l\x1b[?7h\x1b[0m\r"
 )
 
 

@@ -18,7 +18,7 @@ from andrea_engine.run.process import is_alive
 from tests.e2e.conftest import OpenTerminal
 from tests.e2e.terminal import Terminal, console
 from tests.support import records
-from tests.support.engines import Engine, Engines
+from tests.support.engines import Engine, Engines, wait_until
 from tests.support.tiny import CHECKPOINT_BYTES, RARELY, make_run
 
 SIZES = [(80, 24), (120, 40)]
@@ -149,6 +149,23 @@ def test_a_signal_ends_the_console_cleanly(
     assert len(attached.farewell) == 1
     goes_on(living)
     assert saves(living) == asked
+
+
+@pytest.mark.parametrize("number", [SIGTERM, SIGHUP])
+def test_a_signal_while_the_screen_is_being_opened(
+    number: Signals, living: Engine, open_terminal: OpenTerminal
+) -> None:
+    """The console's handlers stand only after Textual has changed the terminal; its parent cannot help, it is gone."""
+    terminal = open_terminal(living.directory.path)
+    terminal.until(lambda: terminal.modes.get(1049), "the console's screen")
+    pid = terminal.console_pid
+    terminal.send_console(number)
+    terminal.send(SIGKILL)
+    assert terminal.wait() == -SIGKILL
+    wait_until(lambda: not is_alive(pid), "the end of the console")
+    terminal.until_quiet()
+    terminal.assert_sane()
+    goes_on(living)
 
 
 @pytest.mark.parametrize(

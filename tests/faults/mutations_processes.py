@@ -365,6 +365,24 @@ PROCESSES = (
         ),
     ),
     *of(
+        "andrea_tui/app.py",
+        cut(
+            "signals are let through once the handlers stand",
+            "        signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE_SIGNALS)\n",
+            "",
+            ids(_LIVING, "a_signal_ends_the_console_cleanly"),
+        ),
+    ),
+    *of(
+        "andrea_tui/cli.py",
+        cut(
+            "signals wait while the screen is being opened",
+            "    before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVE_SIGNALS)\n",
+            "    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())\n",
+            ids(_LIVING, "a_signal_while_the_screen_is_being_opened"),
+        ),
+    ),
+    *of(
         "andrea_tui/control.py",
         cut(
             "who may start",

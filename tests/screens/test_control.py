@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from signal import SIGHUP
 
 import pytest
+from textual.css.query import NoMatches
+from textual.worker import WorkerFailed
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
@@ -182,3 +185,26 @@ def test_commands_of_the_palette_only_have_no_key() -> None:
     kill = next(command for command in COMMANDS if command.id == "kill")
     assert (kill.keys, kill.key_name) == ((), "palette")
     assert f"| palette | {kill.help} |" in key_table().splitlines()
+
+
+# -- leaving ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_a_screen_that_opens_while_the_console_leaves_is_no_failure(
+    wrapped: bool, tmp_path: Path, acts: Acts
+) -> None:
+    """Textual's palette looks for its list when that is gone, in a handler or in a worker."""
+    error: Exception = NoMatches("No nodes match 'CommandList'")
+    with situation("training", tmp_path / "run") as directory:
+        async with console(directory) as running:
+            running.app.leave("signal", SIGHUP)
+            running.app._handle_exception(WorkerFailed(error) if wrapped else error)
+        assert running.app.return_code == 128 + SIGHUP
+        assert running.app._exception is None
+
+
+async def test_the_same_error_in_a_console_that_stays_is_told(tmp_path: Path, acts: Acts) -> None:
+    with situation("training", tmp_path / "run") as directory, pytest.raises(NoMatches):
+        async with console(directory) as running:
+            running.app._handle_exception(NoMatches("No nodes match 'CommandList'"))
