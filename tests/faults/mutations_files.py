@@ -144,8 +144,8 @@ FILES = (
         ),
         cut(
             "the size is announced",
-            "chunks(), size=total, progress",
-            "chunks(), progress",
+            "chunks(), size=total, direct",
+            "chunks(), direct",
             _ORDER,
         ),
         cut(
