@@ -25,8 +25,7 @@ TARGETS = {
     "load_vs_torch_load": Target("<=", 0.35),
 }
 DISK_QUIET = 0.6  # the kernel's own writing counts as foreign CPU
-# As many as a write takes: each further step adds its own noise to a difference and nothing else.
-FOLLOWING_STEPS = 4
+FOLLOWING_STEPS = 12
 
 
 class Saves:
@@ -62,7 +61,7 @@ class Saves:
             os.fsync(file.fileno())
 
     def write_sync(self) -> None:
-        """What a save costs whose caller waits: no copy, the same look at the numbers, file, digest and fsyncs."""
+        """What a save costs whose caller waits: the same look at the numbers, file, digest and fsyncs."""
         problem = numbers_problem([buffer.detach().numpy() for buffer in self._buffers()], 1)
         if problem is not None:
             raise RunError(f"the state that is saved {problem}")
@@ -165,7 +164,7 @@ def _measure_cost(outcome: Outcome, scale: Scale, saves: Saves) -> None:
     train()
     saves.write_sync()
     cases = {"undisturbed": Case(train), "ours": Case(ours), "sync": Case(sync)}
-    taken = interleave(cases, *scale.rounds(41, 61), limit=DISK_QUIET)  # differences of noisy times
+    taken = interleave(cases, *scale.rounds(15, 21), limit=DISK_QUIET)  # differences of noisy times
     costs = {name: summarise(differences(taken[name], taken["undisturbed"]), DISK_QUIET) for name in ("ours", "sync")}
     outcome.compare("save_cost_vs_sync", costs["ours"], costs["sync"])
     outcome.details["save_cost"] = {

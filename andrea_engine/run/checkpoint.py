@@ -7,7 +7,6 @@ exactly `8 + 12 * n_params` bytes.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import re
 import shutil
@@ -190,41 +189,15 @@ class Written:
     digest: str
 
 
-class CheckpointImage:
-    """Memory for a whole checkpoint, laid out as in its file and starting on a page, so that the disk takes it from
-    there: neither copied into the page cache nor pushing anything out of it.
-
-    `memory` holds at least `checkpoint_bytes(n_params)` bytes; without one it is taken from the system.
-    """
-
-    def __init__(self, n_params: int, memory: Buffer | None = None) -> None:
-        size = checkpoint_bytes(n_params)
-        if memory is None:
-            # Private: shared memory would count against other limits.
-            memory = memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-        self.n_params = n_params
-        self.file = memoryview(memory).cast("B")[:size]
-
-    @property
-    def regions(self) -> list[memoryview]:
-        """Weights, m and v: n_params float32 each."""
-        starts = range(HEADER.size, len(self.file), 4 * self.n_params)
-        return [self.file[start : start + 4 * self.n_params] for start in starts]
-
-
 def write_checkpoint(
-    directory: Path,
-    step: int,
-    regions: Sequence[Buffer] | CheckpointImage,
-    progress: Callable[[int, int], None] | None = None,
+    directory: Path, step: int, regions: Sequence[Buffer], progress: Callable[[int, int], None] | None = None
 ) -> Written:
     """Write weights, m and v of one step durably; returns after the directory is fsynced.
 
-    `regions` are three buffers of n_params float32 each, or the image that holds them; `progress(done, total)` counts
-    bytes. Raises SaveError with one sentence (what, where, bytes needed and free); earlier files stay untouched.
+    `regions` are three buffers of n_params float32 each; `progress(done, total)` counts bytes.
+    Raises SaveError with one sentence (what, where, bytes needed and free); earlier files stay untouched.
     """
-    image = regions if isinstance(regions, CheckpointImage) else None
-    views = image.regions if image else [memoryview(region).cast("B") for region in regions]  # type: ignore[union-attr]
+    views = [memoryview(region).cast("B") for region in regions]
     count = len(views[0]) // 4
     if not 0 <= step <= INT32_MAX or not 0 < count <= INT32_MAX or any(len(v) != 4 * count for v in views):
         raise SaveError(f"step {step} with regions of {[len(v) for v in views]} bytes does not fit the format")
@@ -241,11 +214,11 @@ def write_checkpoint(
 
     def chunks() -> Iterator[Buffer]:
         head = HEADER.pack(step, count)
-        if image:
-            image.file[: HEADER.size] = head
-        for part in [image.file] if image else [memoryview(head), *views]:
-            for start in range(0, len(part), HASH_CHUNK):
-                chunk = part[start : start + HASH_CHUNK]
+        digest.update(head)
+        yield head
+        for view in views:
+            for start in range(0, len(view), HASH_CHUNK):
+                chunk = view[start : start + HASH_CHUNK]
                 digest.update(chunk)
                 yield chunk
 
@@ -254,7 +227,7 @@ def write_checkpoint(
         free = shutil.disk_usage(directory).free
         if free < total + FREE_SPACE_MARGIN:
             raise OSError(28, "No space left on device")
-        atomic_write(path, chunks(), size=total, direct=image is not None, progress=advance)
+        atomic_write(path, chunks(), size=total, progress=advance)
     except OSError as error:
         raise SaveError(_save_problem(path, directory, total, error)) from error
     return Written(path, step, total, time.monotonic() - started, digest.hexdigest())

@@ -7,8 +7,6 @@ directory fsynced. Only after the last of these may anyone call it saved.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import itertools
 import os
 import re
@@ -17,7 +15,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 TEMP_PATTERN = re.compile(r"^\.(?P<name>.+)\.(?P<pid>[0-9]+)\.(?P<serial>[0-9]+)\.tmp\Z")
-O_DIRECT = getattr(os, "O_DIRECT", 0)
 WRITE_CHUNK = 8 * 1024 * 1024
 _serial = itertools.count(1)
 
@@ -32,25 +29,11 @@ def write_all(descriptor: int, data: Buffer, progress: Callable[[int], None] | N
     view = memoryview(data).cast("B")
     done = 0
     while done < len(view):
-        try:
-            written = os.write(descriptor, view[done : done + WRITE_CHUNK])
-        except OSError as error:
-            if error.errno == errno.EINVAL and _leave_direct(descriptor):
-                continue
-            raise
+        written = os.write(descriptor, view[done : done + WRITE_CHUNK])
         done += written
         if progress is not None:
             progress(written)
     return done
-
-
-def _leave_direct(descriptor: int) -> bool:
-    """Let a file that bypasses the page cache go through it from now on. Returns whether it had bypassed it."""
-    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
-    if not flags & O_DIRECT:
-        return False
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~O_DIRECT)
-    return True
 
 
 def fsync_directory(path: Path) -> None:
@@ -88,23 +71,20 @@ def atomic_write(
     *,
     size: int | None = None,
     durable: bool = True,
-    direct: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
     """Replace `path` by the concatenated `parts`: a reader sees the old file or the new one, never a mixture.
 
     `size` is the total in bytes when it is known beforehand (then it is reserved and checked). With
     `durable=False` both fsyncs are left out: right for a heartbeat, wrong for anything that must survive a power
-    cut. With `direct` the disk takes the parts from where they are, as far as they and the file system allow it (whole
-    pages of a file in whole pages of memory); the rest goes through the page cache. Returns the bytes written; on
-    OSError the temporary file is removed and `path` is untouched.
+    cut. Returns the bytes written; on OSError the temporary file is removed and `path` is untouched.
     """
     if isinstance(parts, (bytes, bytearray, memoryview)):
         size = len(memoryview(parts).cast("B"))
         parts = (parts,)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{next(_serial)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = _open_new(temporary, flags, direct)
+    descriptor = os.open(temporary, flags, 0o666)
     try:
         try:
             if size is not None:
@@ -127,17 +107,6 @@ def atomic_write(
     if durable:
         fsync_directory(path.parent)
     return written
-
-
-def _open_new(path: Path, flags: int, direct: bool) -> int:
-    if direct:
-        try:
-            return os.open(path, flags | O_DIRECT, 0o666)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # a file system that cannot; some have made the file by then
-                raise
-            path.unlink(missing_ok=True)
-    return os.open(path, flags, 0o666)
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:

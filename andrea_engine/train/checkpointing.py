@@ -15,7 +15,6 @@ import torch
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.run.checkpoint import (
     HEADER,
-    CheckpointImage,
     Written,
     checkpoint_bytes,
     list_checkpoints,
@@ -70,7 +69,7 @@ class CheckpointWriter:
         self.pinned = pinned
         self._pins = PinFollower(directory)
         self.protect: Callable[[], set[int]] = set
-        self._staging: CheckpointImage | None = None
+        self._staging: np.ndarray | None = None
         self._thread: threading.Thread | None = None
         self.error: SaveError | None = None
         self.saving: Saving | None = None
@@ -103,18 +102,21 @@ class CheckpointWriter:
     def _stage(self) -> None:
         buffers = (self._flat.w, self._flat.m, self._flat.v)
         if self._staging is None:
-            self._staging = staging_image(self._flat)
-        for row, buffer in zip(as_numbers(self._staging), buffers, strict=True):
+            # Page-locked for weights on a GPU, whose copy is then several times faster.
+            pinned = self._flat.device.type == "cuda"
+            self._staging = torch.empty((3, self._flat.w.numel()), dtype=torch.float32, pin_memory=pinned).numpy()
+        for row, buffer in zip(self._staging, buffers, strict=True):
             torch.from_numpy(row).copy_(buffer.detach())
 
     def _write(self, job: _Job) -> None:
         assert self._staging is not None  # noqa: S101  (staged by submit, just before this thread started)
         try:
-            problem = numbers_problem(as_numbers(self._staging), job.step)
+            problem = numbers_problem(self._staging, job.step)
             if problem is not None:
                 raise SaveError(f"step {job.step:,} was not written: it {problem}")
             self._record.sync_journal()
-            written = write_checkpoint(self._directory.path, job.step, self._staging, self._progress)
+            regions = [memoryview(row).cast("B") for row in self._staging]
+            written = write_checkpoint(self._directory.path, job.step, regions, self._progress)
         except Exception as error:  # whatever it was: a save that did not end well must never pass for one
             self._failed(job, error)
         else:
@@ -179,19 +181,6 @@ class CheckpointWriter:
             self._events.append(
                 "removed", steps=removed, bytes=sum(valid[s].bytes for s in removed), reason="keep rule"
             )
-
-
-def staging_image(flat: FlatParameters) -> CheckpointImage:
-    """Memory for a copy of w, m and v; page-locked for a GPU, whose copies are then several times faster."""
-    count = flat.w.numel()
-    if flat.device.type != "cuda":
-        return CheckpointImage(count)
-    return CheckpointImage(count, torch.empty(checkpoint_bytes(count), dtype=torch.uint8, pin_memory=True).numpy().data)
-
-
-def as_numbers(image: CheckpointImage) -> list[np.ndarray]:
-    """Weights, m and v in an image, float32 (n_params,) each, sharing its memory."""
-    return [np.frombuffer(region, dtype="<f4") for region in image.regions]
 
 
 def content_problem(path: Path) -> str | None:

@@ -144,8 +144,8 @@ FILES = (
         ),
         cut(
             "the size is announced",
-            "chunks(), size=total, direct",
-            "chunks(), direct",
+            "chunks(), size=total, progress",
+            "chunks(), progress",
             _ORDER,
         ),
         cut(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from andrea_engine.run import checkpoint, io
-from andrea_engine.run.checkpoint import INT32_MAX, CheckpointImage, inspect_checkpoint, write_checkpoint
+from andrea_engine.run.checkpoint import INT32_MAX, inspect_checkpoint, write_checkpoint
 from andrea_engine.run.errors import ExitCode, SaveError
 
 from .helpers import checkpoint_bytes_of, leftovers, put_checkpoint, regions
@@ -51,16 +51,6 @@ def test_any_buffer_will_do(tmp_path: Path) -> None:
     weights, m, v = regions(COUNT)
     write_checkpoint(tmp_path, 100, [weights, bytearray(m), memoryview(array.array("f", v))])
     assert (tmp_path / "step_000100.bin").read_bytes() == checkpoint_bytes_of(100, COUNT)
-
-
-@pytest.mark.parametrize("count", [COUNT, 1024, 5000])
-def test_an_image_gives_the_same_file(tmp_path: Path, count: int) -> None:
-    image = CheckpointImage(count)
-    for region, content in zip(image.regions, regions(count), strict=True):
-        region[:] = content
-    written = write_checkpoint(tmp_path, 100, image)
-    assert written.path.read_bytes() == checkpoint_bytes_of(100, count)
-    assert written.digest == hashlib.sha256(checkpoint_bytes_of(100, count)).hexdigest()
 
 
 def test_the_same_step_again_replaces_the_file(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import mmap
 import os
 import subprocess
 import sys
@@ -203,74 +201,3 @@ def test_a_file_system_without_reservation_is_no_error(monkeypatch: pytest.Monke
     preallocate(99, 100)
     monkeypatch.delattr(os, "posix_fallocate")
     preallocate(99, 100)
-
-
-PAGE = 4096
-
-
-def pages(size: int) -> memoryview:
-    """Memory that starts on a page, filled with a pattern of no power of two."""
-    memory = memoryview(mmap.mmap(-1, size + PAGE))[:size]
-    memory[:] = bytes(index % 251 for index in range(size))
-    return memory
-
-
-@pytest.mark.parametrize("size", [1, PAGE - 1, PAGE, PAGE + 1, 5 * PAGE, 5 * PAGE + 7])
-@pytest.mark.parametrize("shift", [0, 1])
-def test_past_the_page_cache_the_same_bytes_arrive(size: int, shift: int, tmp_path: Path) -> None:
-    """Also those that no disk takes by itself: the end of the file, and memory that starts anywhere."""
-    memory = pages(size + shift)[shift:]
-    parts = [memory[: 2 * PAGE], memory[2 * PAGE :]]
-    assert atomic_write(tmp_path / "file", iter(parts), size=size, direct=True) == size
-    assert (tmp_path / "file").read_bytes() == bytes(memory)
-    assert leftovers(tmp_path) == []
-
-
-@pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="this system has no O_DIRECT")
-def test_whole_pages_bypass_the_page_cache_and_only_they(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[tuple[bool, int]] = []
-    write = os.write
-
-    def watched(descriptor: int, data: Buffer) -> int:
-        done = write(descriptor, data)
-        written.append((bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT), done))
-        return done
-
-    monkeypatch.setattr(os, "write", watched)
-    memory = pages(2 * PAGE + 9)
-    try:
-        os.close(os.open(tmp_path / "probe", os.O_CREAT | os.O_WRONLY | os.O_DIRECT))
-    except OSError as error:
-        pytest.skip(f"this file system has no O_DIRECT: {error}")
-    atomic_write(tmp_path / "file", iter([memory[: 2 * PAGE], memory[2 * PAGE :]]), size=2 * PAGE + 9, direct=True)
-    assert sum(done for _, done in written) == 2 * PAGE + 9
-    assert written[-1] == (False, 9)
-    assert set(written[:-1]) <= {(True, 2 * PAGE), (False, 2 * PAGE)}, "some file systems ask for more than pages"
-
-
-def test_a_file_system_that_cannot_bypass_its_cache_is_used_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some make the file before they refuse."""
-    opened = os.open
-
-    def refusing(path: Path, flags: int, mode: int = 0o777, **more: int) -> int:
-        descriptor = opened(path, flags & ~os.O_DIRECT, mode, **more)
-        if flags & os.O_DIRECT:
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, "Invalid argument")
-        return descriptor
-
-    monkeypatch.setattr(os, "open", refusing)
-    atomic_write(tmp_path / "file", pages(PAGE), direct=True)
-    assert (tmp_path / "file").read_bytes() == bytes(pages(PAGE))
-
-
-def test_another_refusal_of_the_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(descriptor: int, data: Buffer) -> int:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(os, "write", failing)
-    with pytest.raises(OSError, match="Input/output"):
-        atomic_write(tmp_path / "file", pages(PAGE), direct=True)
-    assert leftovers(tmp_path) == []
