@@ -25,7 +25,8 @@ TARGETS = {
     "load_vs_torch_load": Target("<=", 0.35),
 }
 DISK_QUIET = 0.6  # the kernel's own writing counts as foreign CPU
-FOLLOWING_STEPS = 12
+# As many as a write takes: each further step adds its own noise to a difference and nothing else.
+FOLLOWING_STEPS = 4
 
 
 class Saves:
@@ -164,7 +165,7 @@ def _measure_cost(outcome: Outcome, scale: Scale, saves: Saves) -> None:
     train()
     saves.write_sync()
     cases = {"undisturbed": Case(train), "ours": Case(ours), "sync": Case(sync)}
-    taken = interleave(cases, *scale.rounds(15, 21), limit=DISK_QUIET)  # differences of noisy times
+    taken = interleave(cases, *scale.rounds(41, 61), limit=DISK_QUIET)  # differences of noisy times
     costs = {name: summarise(differences(taken[name], taken["undisturbed"]), DISK_QUIET) for name in ("ours", "sync")}
     outcome.compare("save_cost_vs_sync", costs["ours"], costs["sync"])
     outcome.details["save_cost"] = {
