@@ -50,7 +50,7 @@ class PowerPanel(Panel):
             return [("CPU power  ", "title"), (watts(power), "accent-bold")]
         if gpus:
             return [("power  ", "title"), _why_unknown(t, gpus)]
-        return [("host  ", "title"), ("CPU ", "dim"), (percent((t.cpu_percent or 0.0) / 100), "accent-bold")]
+        return [("host  ", "title"), ("CPU ", "dim"), (_cpu_share(t), "accent-bold")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
         if height <= 1:
@@ -206,14 +206,17 @@ def _clock_row(gpu: Gpu, width: int) -> Row:
     return _fitting(width, [*clock, ("  memory ", "dim"), (memory, "")], clock)
 
 
+def _cpu_share(t: Telemetry) -> str:
+    return percent(None if t.cpu_percent is None else t.cpu_percent / 100)
+
+
 def _host_rows(t: Telemetry) -> list[Row]:
     used, total = size_bytes(t.memory_used), size_bytes(t.memory_total)
-    cpu = percent(None if t.cpu_percent is None else t.cpu_percent / 100)
     return [
         [(t.gpu_problem or "no NVIDIA GPU", "dim")],
         [
             ("CPU ", "dim"),
-            (cpu, ""),
+            (_cpu_share(t), ""),
             ("  mem ", "dim"),
             (used, ""),
             (f" of {total}  load {fixed(t.load_1m, 1)}", "dim"),

@@ -40,7 +40,7 @@ def test_a_few_trials_of_each_kind(name: str, tmp_path: Path, monkeypatch: pytes
     code = main(["--only", name, "--trials", str(FEW.get(name, 1)), "--workers", "1", "--report", str(report)])
     found = json.loads(report.read_text())
     kind = found["kinds"][name]
-    assert set(kind) == {"trials", "failures", "seconds", "failed_seeds", "skipped"}
+    assert set(kind) == {"trials", "failures", "seconds", "date", "failed_seeds", "skipped"}
     assert (code, kind["failures"], kind["failed_seeds"], found["failures"]) == (0, 0, [], 0)
     assert kind["trials"] == (FEW.get(name, 1) if kind["skipped"] is None else 0)
 
@@ -79,13 +79,31 @@ def test_a_broken_promise_is_reported_with_its_seed_and_found_again(
 def test_what_cannot_be_tried_here_is_skipped_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kind, "reason", lambda kind: "there is no disk here")
     report = run([KINDS["power_cut"]])
-    assert _kinds(report)["power_cut"] == {
+    facts = _kinds(report)["power_cut"]
+    assert facts.pop("date")
+    assert facts == {
         "trials": 0,
         "failures": 0,
         "seconds": 0.0,
         "failed_seeds": [],
         "skipped": "there is no disk here",
     }
+
+
+def test_a_report_grows_kind_by_kind_and_keeps_what_is_not_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    for name, trials in (("malformed_json", 6), ("hostile_sample", 3), ("malformed_json", 4)):
+        assert main(["--only", name, "--trials", str(trials), "--workers", "1", "--report", str(path)]) == 0
+    found = json.loads(path.read_text())
+    assert {name: kind["trials"] for name, kind in found["kinds"].items()} == {"malformed_json": 4, "hostile_sample": 3}
+    told: list[list[str]] = []
+    run([KINDS["hostile_sample"], KINDS["malformed_json"]], trials=1, tell=lambda r: told.append(list(_kinds(r))))
+    assert told == [["hostile_sample"], ["malformed_json", "hostile_sample"]]
+
+
+def test_failures_of_kinds_that_are_kept_still_count() -> None:
+    earlier = {"hang_up": {"trials": 9, "failures": 2}}
+    assert run([KINDS["malformed_json"]], trials=1, earlier=earlier)["failures"] == 2
 
 
 def test_trials_in_processes_of_their_own() -> None:

@@ -16,6 +16,7 @@ from andrea_engine.run.loss_entry import make_entry
 from andrea_tui.feed.load import MOST_DEVICES, POWER_SECONDS, LoadHistory, run_gpus, total_power
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.update import EntryBatch, Update
+from andrea_tui.plotting.format import MISSING
 from andrea_tui.widgets.power_panel import PowerPanel
 from andrea_tui.widgets.rows import RowsWidget, row_width
 from tests.widgets.stores import HOSTILE, full, heartbeat
@@ -260,6 +261,13 @@ def test_cost_needs_a_price() -> None:
     assert "15.00 EUR" in shown(store)
     store.config = parse_config('preset = "demo"\n[power]\nprice_per_kwh = 0', "run.toml")
     assert "0.00" in shown(store)
+
+
+def test_an_unknown_share_of_the_cpu_is_not_none_of_it() -> None:
+    known, unknown = shown(store_of(cpu_percent=0.0)), shown(store_of(cpu_percent=None))
+    assert known.count("CPU 0 %") == 2
+    assert "0 %" not in unknown
+    assert unknown.count(f"CPU {MISSING}") == 2
 
 
 # -- the history ------------------------------------------------------------------------------------------------------

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import multiprocessing
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from tests.faults.soak.kinds import KINDS, Kind
 from tests.faults.soak.shared import memory
 
 FORMAT = 1
+_PR_SET_PDEATHSIG = 1
 MOST_SEEDS = 100  # failed seeds that are kept of a kind
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @dataclass(slots=True)
@@ -33,42 +41,54 @@ class Outcome:
     seconds: float = 0.0
     failed: dict[int, str] = field(default_factory=dict)
     skipped: str | None = None
+    date: str = field(default_factory=_now)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "trials": self.trials,
             "failures": len(self.failed),
             "seconds": round(self.seconds, 1),
+            "date": self.date,
             "failed_seeds": sorted(self.failed)[:MOST_SEEDS],
             "skipped": self.skipped,
         }
 
 
 def run(
-    kinds: Sequence[Kind], *, scale: float = 1.0, seed: int = 0, trials: int | None = None, workers: int = 1
+    kinds: Sequence[Kind],
+    *,
+    scale: float = 1.0,
+    seed: int = 0,
+    trials: int | None = None,
+    workers: int = 1,
+    earlier: Mapping[str, dict[str, Any]] | None = None,
+    tell: Callable[[dict[str, object]], None] = lambda report: None,
 ) -> dict[str, object]:
     """Run the kinds one after the other; returns the report. `trials` overrides the counts that `scale` makes.
 
-    With one worker the trials run in this process.
+    `earlier` are kinds of another report, which stay in this one unless they run again. `tell` gets the report after
+    each kind: hours of trials are not lost with the last of them. With one worker the trials run in this process.
     """
+    found: dict[str, dict[str, Any]] = dict(earlier or {})
     report: dict[str, object] = {
         "format": FORMAT,
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "date": _now(),
         "machine": machine(),
         "scale": scale,
         "seed": seed,
         "kinds": {},
         "failures": 0,
     }
-    outcomes: dict[str, Outcome] = {}
     for kind in kinds:
         seeds = _seeds(kind, scale, seed, trials)
         print(f"{kind.name}: {len(seeds):,} trials", file=sys.stderr, flush=True)
-        outcome = outcomes[kind.name] = _run_kind(kind, seeds, workers)
+        outcome = _run_kind(kind, seeds, workers)
         ending = outcome.skipped or f"{len(outcome.failed)} failures in {outcome.seconds:.1f} s"
         print(f"{kind.name}: {ending}", file=sys.stderr, flush=True)
-    report["kinds"] = {name: outcome.as_dict() for name, outcome in outcomes.items()}
-    report["failures"] = sum(len(outcome.failed) for outcome in outcomes.values())
+        found[kind.name] = outcome.as_dict()
+        report["kinds"] = {name: found[name] for name in KINDS if name in found}
+        report["failures"] = sum(facts["failures"] for facts in found.values())
+        tell(report)
     return report
 
 
@@ -131,13 +151,19 @@ def _in_processes(kind: Kind, seeds: range, workers: int) -> Iterator[tuple[int,
     size = max(1, min(200, len(seeds) // (4 * workers)))
     chunks = [seeds[at : at + size] for at in range(0, len(seeds), size)]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
         waiting = {pool.submit(_run_chunk, kind.name, chunk): chunk for chunk in chunks}
         for done in as_completed(waiting):
             try:
                 yield from done.result()
             except BrokenProcessPool:
                 yield from ((seed, "the process of the trials died in this chunk") for seed in waiting[done])
+
+
+def _end_with_parent() -> None:
+    """Trials of a loop that was killed would otherwise go on and keep the processors busy."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _run_chunk(name: str, seeds: range) -> list[tuple[int, str | None]]:
