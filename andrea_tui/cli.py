@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import locale
 import os
@@ -194,6 +195,7 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
         raise ConfigError(
             f"this is no terminal that can show the console; print the facts with: andrea-tui {directory.path} --once"
         )
+    gc.disable()  # nothing that is made until the first frame is garbage: the app lets the collector in after it
     from andrea_tui.app import LEAVE_SIGNALS, AndreaApp
     from andrea_tui.plotting.format import to_ascii
 
