@@ -204,10 +204,14 @@ class AndreaApp(App[ExitState]):
 
             self._tailer = Replay(self.directory, self.replay, deliver)
         # Two threads of Python share one processor: reading would only delay the first frame.
-        self.call_after_refresh(self._tailer.start)
+        self.call_after_refresh(self._begin_reading, self._tailer)
         self.watchdog = Watchdog(self.control, self.restart_limit, partial(self.call_later, self.tell))
         if not self.control.watch:
             self.watchdog.start()
+
+    def _begin_reading(self, tailer: Tailer | Replay) -> None:
+        if self._tailer is tailer:  # the console was not told to leave meanwhile
+            tailer.start()
 
     def _new_store(self) -> Store:
         """In a replay nobody waits for an engine, so that no patience ends."""

@@ -64,7 +64,8 @@ class Replay:
         self._stopped = True
         self._wake.set()
         self._pending.release()
-        self._thread.join(timeout=2.0)
+        if self._thread.is_alive():  # one that never began cannot be waited for
+            self._thread.join(timeout=2.0)
 
     def toggle(self) -> None:
         """Pause, or go on; nothing before the record has been read."""
