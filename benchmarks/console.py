@@ -47,6 +47,7 @@ READING = "reading the record"
 LIMIT = 60.0  # seconds for a console to show everything
 RATE = 10.0  # points a second
 MORE = 100_000  # steps that a live run still has to do
+ON_THEIR_WAY = 3.0  # seconds that a point may take to the screen of a busy machine
 
 
 def measure(scale: Scale) -> Outcome:
@@ -187,7 +188,7 @@ def _live(directory: RunDirectory, steps: int, seconds: float, settle: float, ou
             end = time.monotonic()
             outcome.values["live_cpu_s"] = terminal.cpu() - cpu
             outcome.values["live_tty_bytes"] = float(terminal.written() - bytes_before)
-            time.sleep(settle)  # the last points are still on their way
+            time.sleep(max(settle, ON_THEIR_WAY))  # the last points
         shown = [(terminal.spawned + at, step_shown(text)) for at, text in terminal.screens()]
     delays = [
         next((at - made for at, step in shown if step >= number and at >= made), None)
