@@ -203,7 +203,7 @@ class AndreaApp(App[ExitState]):
             from andrea_tui.feed.replay import Replay
 
             self._tailer = Replay(self.directory, self.replay, deliver)
-        # Two threads of Python share one processor: reading would only delay the first frame.
+        # Only one thread of Python runs at a time: reading would only delay the first frame.
         self.call_after_refresh(self._begin_reading, self._tailer)
         self.watchdog = Watchdog(self.control, self.restart_limit, partial(self.call_later, self.tell))
         if not self.control.watch:
@@ -218,8 +218,8 @@ class AndreaApp(App[ExitState]):
         return Store() if self.replay is None else Store(saves=SaveFollower(timer=lambda: 0.0))
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Textual asks for it at each start, because of the theme, and would parse all rules once more for nothing:
-        a tenth of the time to the first frame."""
+        """Textual asks for it at each start, because of the theme. Where no colour has changed it would parse all rules
+        once more, before the first frame."""
         variables = self.get_css_variables()
         if variables != self._css_variables:
             self._css_variables = variables

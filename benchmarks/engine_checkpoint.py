@@ -63,11 +63,11 @@ class Saves:
 
     def write_sync(self) -> None:
         """What a save costs whose caller waits: the same look at the numbers, file, digest and fsyncs."""
-        problem = numbers_problem([buffer.detach().numpy() for buffer in self._buffers()], 1)
+        regions = [buffer.detach().numpy() for buffer in self._buffers()]
+        problem = numbers_problem(regions, 1)
         if problem is not None:
             raise RunError(f"the state that is saved {problem}")
-        regions = [buffer.detach().numpy().data for buffer in self._buffers()]
-        write_checkpoint(self.sync_place, 1, regions)
+        write_checkpoint(self.sync_place, 1, [region.data for region in regions])
 
     @property
     def path(self) -> Path:

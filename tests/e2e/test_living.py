@@ -42,16 +42,6 @@ def attached(living: Engine, open_terminal: OpenTerminal) -> Terminal:
     return terminal
 
 
-def goes_on(engine: Engine) -> None:
-    """The engine trains, and was asked for nothing."""
-    engine.wait_step(engine.step + 3)
-    assert not engine.events("stop")
-
-
-def saves(engine: Engine) -> int:
-    return len(engine.events("save_asked"))
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_c_saves_and_training_goes_on(size: tuple[int, int], living: Engine, open_terminal: OpenTerminal) -> None:
     terminal = open_terminal(living.directory.path, size=size)
@@ -65,7 +55,7 @@ def test_c_saves_and_training_goes_on(size: tuple[int, int], living: Engine, ope
     terminal.until_shown(f"saved step {durable.step:,} (")
     assert records.checkpoint(living.directory, durable.step).stat().st_size == CHECKPOINT_BYTES
     assert durable.facts["pinned"] is True
-    goes_on(living)
+    living.goes_on()
     later = int(terminal.search(r"(?:step )?([\d,]+)(?: of |/)1")[1].replace(",", ""))
     assert later >= before
 
@@ -74,7 +64,7 @@ def test_c_saves_and_training_goes_on(size: tuple[int, int], living: Engine, ope
 def test_d_leaves_the_terminal_as_it_was_and_the_engine_training(
     size: tuple[int, int], living: Engine, open_terminal: OpenTerminal
 ) -> None:
-    asked = saves(living)
+    asked = living.saves_asked()
     terminal = open_terminal(living.directory.path, size=size)
     terminal.until_shown("● training")
     terminal.press("d")
@@ -84,8 +74,8 @@ def test_d_leaves_the_terminal_as_it_was_and_the_engine_training(
     assert f"the engine goes on (pid {living.pid})" in farewell
     assert f"come back with: andrea-tui {living.directory.path}" in farewell
     assert not living.directory.console.exists()
-    goes_on(living)
-    assert saves(living) == asked
+    living.goes_on()
+    assert living.saves_asked() == asked
 
 
 def test_coming_back_shows_the_history(living: Engine, attached: Terminal, open_terminal: OpenTerminal) -> None:
@@ -115,13 +105,13 @@ def _entries(engine: Engine) -> list[LossEntry]:
 def test_killing_the_console_leaves_the_engine_training(
     living: Engine, attached: Terminal, open_terminal: OpenTerminal
 ) -> None:
-    asked = saves(living)
+    asked = living.saves_asked()
     attached.send_console(SIGKILL)
     assert attached.wait() == 128 + SIGKILL
     attached.assert_sane()
     assert attached.farewell == ["andrea-tui: the console was killed by SIGKILL; the engine was not touched"]
-    goes_on(living)
-    assert saves(living) == asked
+    living.goes_on()
+    assert living.saves_asked() == asked
     again = open_terminal(living.directory.path)
     again.until_shown("● training")
     assert "watching" not in again.text, "a dead console is not in charge"
@@ -134,7 +124,7 @@ def test_a_console_whose_parent_is_killed_leaves_and_tidies_up(living: Engine, a
     living.wait_for(lambda: not is_alive(console), "the console left")
     attached.until_quiet()
     attached.assert_sane()
-    goes_on(living)
+    living.goes_on()
 
 
 @pytest.mark.parametrize("to_the_console_itself", [False, True])
@@ -142,13 +132,13 @@ def test_a_console_whose_parent_is_killed_leaves_and_tidies_up(living: Engine, a
 def test_a_signal_ends_the_console_cleanly(
     number: Signals, to_the_console_itself: bool, living: Engine, attached: Terminal
 ) -> None:
-    asked = saves(living)
+    asked = living.saves_asked()
     (attached.send_console if to_the_console_itself else attached.send)(number)
     assert attached.wait() == 128 + number
     attached.assert_sane()
     assert len(attached.farewell) == 1
-    goes_on(living)
-    assert saves(living) == asked
+    living.goes_on()
+    assert living.saves_asked() == asked
 
 
 @pytest.mark.parametrize("number", [SIGTERM, SIGHUP])
@@ -165,7 +155,7 @@ def test_a_signal_while_the_screen_is_being_opened(
     wait_until(lambda: not is_alive(pid), "the end of the console")
     terminal.until_quiet()
     terminal.assert_sane()
-    goes_on(living)
+    living.goes_on()
 
 
 @pytest.mark.parametrize(
@@ -179,26 +169,26 @@ def test_a_lost_terminal_ends_the_console_and_not_the_engine(
     terminal.until_shown("● training")
     terminal.hang_up()
     assert terminal.wait(20) == 128 + SIGHUP
-    goes_on(living)
+    living.goes_on()
 
 
 def test_q_twice_does_nothing_and_esc_goes_back(living: Engine, attached: Terminal) -> None:
-    asked = saves(living)
+    asked = living.saves_asked()
     attached.press("q")
     attached.until_shown("Stop this run?", "Enter", "checkpoint after this step")
     attached.press("q")
     attached.press("q")
-    goes_on(living)
+    living.goes_on()
     assert "Stop this run?" in attached.text
     attached.press("\x1b")
     attached.until(lambda: "Stop this run?" not in attached.text, "the dialog closed")
-    goes_on(living)
-    assert saves(living) == asked
+    living.goes_on()
+    assert living.saves_asked() == asked
     attached.press("\x11")  # ctrl+q
     assert attached.wait() == 0
     attached.assert_sane()
-    goes_on(living)
-    assert saves(living) == asked
+    living.goes_on()
+    assert living.saves_asked() == asked
 
 
 def test_a_storm_of_sizes(living: Engine, attached: Terminal) -> None:
@@ -213,7 +203,7 @@ def test_a_storm_of_sizes(living: Engine, attached: Terminal) -> None:
         lambda: all(line[-1] in "┐│┘" for line in attached.lines if line.startswith(("┌", "│", "└"))),
         "the right border is in the last column",
     )
-    goes_on(living)
+    living.goes_on()
 
 
 def test_a_suspended_console_does_not_hold_the_engine(living: Engine, attached: Terminal) -> None:
@@ -234,27 +224,27 @@ def test_the_second_console_watches_until_it_takes_over(
 ) -> None:
     second = open_terminal(living.directory.path, size=(80, 24))
     second.until_shown("watching", "t take over")
-    asked = saves(living)
+    asked = living.saves_asked()
     second.press("c")
     second.until_shown("c: not now", str(attached.console_pid))
-    goes_on(living)
-    assert saves(living) == asked
+    living.goes_on()
+    assert living.saves_asked() == asked
     second.press("t")
     second.until(lambda: "watching" not in second.text, "the second is in charge")
     attached.until_shown("watching")
     second.press("c")
-    living.wait_for(lambda: saves(living) > asked, "the second one's request")
+    living.wait_for(lambda: living.saves_asked() > asked, "the second one's request")
 
 
 def test_watch_sends_nothing(living: Engine, open_terminal: OpenTerminal) -> None:
-    asked, owner = saves(living), _owner(living)
+    asked, owner = living.saves_asked(), _owner(living)
     terminal = open_terminal(living.directory.path, "--watch")
     terminal.until_shown("watching", "● training")
     terminal.press("c")
     terminal.until_shown("(--watch)")
     terminal.press("q")
-    goes_on(living)
-    assert saves(living) == asked
+    living.goes_on()
+    assert living.saves_asked() == asked
     terminal.press("d")
     assert terminal.wait() == 0
     assert _owner(living) == owner

@@ -21,19 +21,24 @@ def contents(step: int) -> list[bytes]:
 
 
 def save(directory: RunDirectory, first: int, last: int) -> None:
-    """Train steps `first` to `last` and save the last one, in the order of `CheckpointWriter`."""
+    """Train steps `first` to `last` and save the last one."""
     record = LossRecord(directory)
     try:
         record.recover(first - 1)
         for step in range(first, last + 1):
             record.append(entry(step, session=first))
-        record.sync_journal()
-        written = write_checkpoint(directory.path, last, contents(last))
-        record.commit(last)
-        write_state(directory.state, {"step": last})
-        EventLog(directory.events, first).append("save_durable", step=last, sha256=written.digest)
+        make_durable(directory, record, EventLog(directory.events, first), last)
     finally:
         record.close()
+
+
+def make_durable(directory: RunDirectory, record: LossRecord, events: EventLog, step: int) -> None:
+    """Save a step whose entries are in the journal, in the order of `CheckpointWriter`."""
+    record.sync_journal()
+    written = write_checkpoint(directory.path, step, contents(step))
+    record.commit(step)
+    write_state(directory.state, {"step": step})
+    events.append("save_durable", step=step, sha256=written.digest)
 
 
 def digest(step: int) -> str:

@@ -100,6 +100,15 @@ class Engine:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def goes_on(self) -> None:
+        """It trains, and was not told to stop."""
+        self.wait_step(self.step + 3)
+        assert not self.events("stop"), "the engine was stopped"
+
+    def saves_asked(self) -> int:
+        """How many saves it was asked for."""
+        return len(self.events("save_asked"))
+
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 

@@ -39,7 +39,7 @@ def killed(seed: int, scratch: Path) -> None:
     choice = random.Random(seed)
     number = choice.choice((SIGKILL, SIGKILL, SIGTERM, SIGHUP))
     target = choice.choice(TARGETS)
-    engine, asked = living(), _asked(living())
+    engine, asked = living(), living().saves_asked()
     with _console(choice) as terminal:
         console = terminal.console_pid
         _open(terminal, choice)
@@ -60,7 +60,7 @@ def hung_up(seed: int, scratch: Path) -> None:
     """Both sides of the terminal are closed; the hang-up comes as a signal, is ignored, or never comes."""
     choice = random.Random(seed)
     options = choice.choice(({}, {"ignore_hup": True}, {"controlling": False}))
-    engine, asked = living(), _asked(living())
+    engine, asked = living(), living().saves_asked()
     with _console(choice, **options) as terminal:
         console = terminal.console_pid
         _open(terminal, choice)
@@ -107,15 +107,10 @@ def _strike(terminal: Terminal, number: Signals, target: str) -> None:
             terminal.send(number)
 
 
-def _asked(engine: Engine) -> int:
-    return len(engine.events("save_asked"))
-
-
 def _unharmed(engine: Engine, asked: int) -> None:
     """It trains, and was asked for nothing."""
-    engine.wait_step(engine.step + 3)
-    assert not engine.events("stop"), "the engine was stopped"
-    assert _asked(engine) == asked, "the engine was asked for a save"
+    engine.goes_on()
+    assert engine.saves_asked() == asked, "the engine was asked for a save"
 
 
 def _adopted(engine: Engine) -> None:

@@ -11,14 +11,14 @@ import signal
 import traceback
 from pathlib import Path
 
-from andrea_engine.run.checkpoint import file_digest, list_checkpoints, write_checkpoint
+from andrea_engine.run.checkpoint import file_digest, list_checkpoints
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import EventLog, known_digests, read_events
 from andrea_engine.run.io import remove_stale_temporaries
 from andrea_engine.run.loss_record import LossRecord
-from andrea_engine.run.state import read_state, write_state
-from tests.faults.writer import COUNT, contents, digest
+from andrea_engine.run.state import read_state
+from tests.faults.writer import COUNT, digest, make_durable
 from tests.run.faults import Faults, kill
 from tests.run.helpers import entry, leftovers, steps, strict
 
@@ -66,7 +66,7 @@ def _forked(
 
 
 def _live(directory: RunDirectory, session: int, step: int, plan: list[int], tell: object) -> None:
-    """Steps and saves in the order of `CheckpointWriter`, after what every start does."""
+    """Steps and saves, after what every start does."""
     assert callable(tell)
     events = EventLog(directory.events, session)
     remove_stale_temporaries(directory.path, lambda pid: False)
@@ -77,11 +77,7 @@ def _live(directory: RunDirectory, session: int, step: int, plan: list[int], tel
         for _ in range(count):
             step += 1
             record.append(entry(step, session=session))
-        record.sync_journal()
-        written = write_checkpoint(directory.path, step, contents(step))
-        record.commit(step)
-        write_state(directory.state, {"step": step})
-        events.append("save_durable", step=step, sha256=written.digest)
+        make_durable(directory, record, events, step)
         tell(step)
     record.close()
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import math
 import multiprocessing
 import os
 import platform
-import signal
 import sys
 import tempfile
 import time
@@ -21,11 +19,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from andrea_tui.parent import _end_with
 from tests.faults.soak.kinds import KINDS, Kind
 from tests.faults.soak.shared import memory
 
 FORMAT = 1
-_PR_SET_PDEATHSIG = 1
 MOST_SEEDS = 100  # failed seeds that are kept of a kind
 
 
@@ -151,19 +149,14 @@ def _in_processes(kind: Kind, seeds: range, workers: int) -> Iterator[tuple[int,
     size = max(1, min(200, len(seeds) // (4 * workers)))
     chunks = [seeds[at : at + size] for at in range(0, len(seeds), size)]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
+    # Trials of a loop that was killed would otherwise go on and keep the processors busy.
+    with ProcessPoolExecutor(workers, context, initializer=_end_with, initargs=(os.getpid(),)) as pool:
         waiting = {pool.submit(_run_chunk, kind.name, chunk): chunk for chunk in chunks}
         for done in as_completed(waiting):
             try:
                 yield from done.result()
             except BrokenProcessPool:
                 yield from ((seed, "the process of the trials died in this chunk") for seed in waiting[done])
-
-
-def _end_with_parent() -> None:
-    """Trials of a loop that was killed would otherwise go on and keep the processors busy."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _run_chunk(name: str, seeds: range) -> list[tuple[int, str | None]]:
