@@ -39,7 +39,7 @@ def measure(scale: Scale) -> Outcome:
     cases = {kind: Case(lambda kind=kind: first_step(copy, kind), renew) for kind in kinds}  # type: ignore[misc]
     if not scale.quick:
         interleave(cases, 1, 1)  # reads the libraries into the page cache
-    taken = interleave(cases, *scale.rounds(5, 9))
+    taken = interleave(cases, *scale.rounds(11, 15))
     ours, theirs = (summarise(taken[kind]) for kind in kinds)
     outcome = Outcome(details={"first_step": {"ours": ours.facts(), "torch_optim": theirs.facts()}})
     outcome.compare("first_step_vs_torch_optim", ours, theirs)

@@ -49,7 +49,7 @@ def _measure_steps(outcome: Outcome, scale: Scale, name: str, shape: ModelShape,
         outcome.problems.append(f"step_{name}_vs_hf: {error}; install it with: pip install -e '.[bench]'")
     cases = {key: Case(step, repeats=repeats_for(step, seconds)) for key, step in steps.items()}
     cases["gemm"] = _gemm(side, seconds)
-    taken = interleave(cases, *scale.rounds(7, 11))
+    taken = interleave(cases, *scale.rounds(15, 21))
     summaries = {key: summarise(samples) for key, samples in taken.items()}
 
     tokens = batch * shape.context

@@ -16,6 +16,7 @@ from typing import Any
 from andrea_engine.cli import run
 from andrea_engine.latch import LATCH
 from andrea_engine.train.reporter import Reporter
+from andrea_engine.train.torch_import import complete_torch
 
 OPTIMIZER = "andrea_engine.train.optimizer"
 
@@ -42,6 +43,8 @@ class _Loader(SourceFileLoader):
 def _with_torch_optim(ours: Any) -> Any:
     """The engine's optimizer class with its update made by `torch.optim`; clipping stays as it is."""
     import torch
+
+    complete_torch()  # as every program that uses `torch.optim` has it
 
     class TorchAdamW(ours):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **keywords: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import os
 import socket
 import sys
@@ -23,6 +22,7 @@ from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.process import is_alive
 from andrea_engine.train.hooks import AlarmHook
 from andrea_engine.train.reporter import Reporter
+from andrea_engine.train.torch_import import import_torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
     # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     gc.disable()  # the imports make a million objects that live as long as the engine: looking for garbage is vain
-    torch_import = threading.Thread(target=importlib.import_module, args=("torch",), daemon=True)
-    torch_import.start()  # 2 s of reading libraries, while this thread prepares the data
+    torch_import = threading.Thread(target=import_torch, daemon=True)
+    torch_import.start()  # a second of reading libraries, while this thread prepares the data
     reporter.set(total_steps=config.schedule.steps, target_step=options.until_step or config.schedule.steps)
     reporter.start()
     events.append("start", pid=os.getpid(), host=socket.gethostname(), andrea=__version__)

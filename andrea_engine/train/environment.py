@@ -17,6 +17,7 @@ from andrea_engine.model.shape import ModelShape
 from andrea_engine.run.config import RunConfig
 from andrea_engine.run.errors import ConfigError
 from andrea_engine.telemetry.peaks import MatmulPrecision, peak_tflops
+from andrea_engine.train.torch_import import complete_torch
 
 Precision = Literal["fp32", "bf16"]
 
@@ -182,6 +183,7 @@ def _set_deterministic(wanted: bool) -> None:
         torch.backends.cudnn.benchmark = False
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if wanted != torch.are_deterministic_algorithms_enabled():  # this call alone imports the compiler: 1.4 s
+        complete_torch()
         torch.use_deterministic_algorithms(wanted)
 
 

@@ -27,6 +27,7 @@ from andrea_engine.model.working_copy import WorkingCopy
 from andrea_engine.run.errors import ConfigError, RunError
 from andrea_engine.train.environment import Precision
 from andrea_engine.train.optimizer import AdamW
+from andrea_engine.train.torch_import import complete_torch
 
 _GRAPH_WARMUP = 3  # passes before the capture: the first ones compile, choose algorithms and allocate
 
@@ -71,6 +72,8 @@ class TrainingStep:
         flat.overwrites_matrices = self._eager is not None
         self._model = GPT(flat, self._copy, self._eager)
         self._micro_batch = micro_batch
+        if compile:
+            complete_torch()
         self._loss = torch.compile(self._loss_of, dynamic=False, fullgraph=True) if compile else self._loss_of
         self._preparing = compile or cuda_graphs
         self._first = True  # the next micro-batch is the first of its step
