@@ -49,6 +49,7 @@ from andrea_tui.view import ViewState
 from andrea_tui.widgets.rows import LONGEST, visible
 
 if TYPE_CHECKING:
+    from andrea_tui.feed.read_ahead import ReadAhead
     from andrea_tui.feed.replay import Replay
     from andrea_tui.screens.runs import RunsScreen
 
@@ -88,7 +89,7 @@ class AndreaApp(App[ExitState]):
 
     A directory that holds runs, and is none itself, opens as the list of them. `restart`: how often an hour a crashed
     engine is started again. `compare`: a second run to draw beside it. `replay`: play the recorded run so many
-    times as fast as it was.
+    times as fast as it was. `ahead`: a process that reads the run's long record already.
     """
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
@@ -110,6 +111,7 @@ class AndreaApp(App[ExitState]):
         restart: int = 0,
         compare: RunDirectory | None = None,
         replay: float | None = None,
+        ahead: ReadAhead | None = None,
     ) -> None:
         super().__init__()
         self.directory = directory
@@ -125,6 +127,7 @@ class AndreaApp(App[ExitState]):
         self.watchdog: Watchdog | None = None
         self._start_at_once = start
         self._tailer: Tailer | Replay | None = None
+        self._ahead = ahead
         self._following_stop = False
         self._halt_shown = False
         self._guards: list[LineFilter] = [ControlGuard()]
@@ -198,7 +201,8 @@ class AndreaApp(App[ExitState]):
             self._start_engine()
         deliver = partial(self._deliver, self.store)
         if self.replay is None:
-            self._tailer = Tailer(self.directory, deliver, self.compare)
+            self._tailer = Tailer(self.directory, deliver, self.compare, self._ahead)
+            self._ahead = None
         else:
             from andrea_tui.feed.replay import Replay
 

@@ -195,6 +195,11 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
         raise ConfigError(
             f"this is no terminal that can show the console; print the facts with: andrea-tui {directory.path} --once"
         )
+    ahead = None
+    if options.replay is None and (directory.exists() or directory.is_foreign_run()):
+        from andrea_tui.feed.read_ahead import ReadAhead
+
+        ahead = ReadAhead.of(directory.loss_record())  # while this process imports all that draws
     gc.disable()  # nothing that is made until the first frame is garbage: the app lets the collector in after it
     from andrea_tui.app import LEAVE_SIGNALS, AndreaApp
     from andrea_tui.plotting.format import to_ascii
@@ -208,6 +213,7 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
         restart=options.restart,
         compare=None if options.compare is None else RunDirectory(options.compare),
         replay=options.replay,
+        ahead=ahead,
     )
     # One that comes while the screen is being opened waits for the handlers: they give the terminal back.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, LEAVE_SIGNALS)

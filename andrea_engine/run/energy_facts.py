@@ -30,6 +30,10 @@ class EnergySpan:
     last_step: int
     last_j: float
 
+    def up_to(self, later: EnergySpan) -> EnergySpan:
+        """This span continued to the end of a later one."""
+        return EnergySpan(self.first_step, self.first_j, later.last_step, later.last_j)
+
     def joules_per_token(self, config: RunConfig | None) -> float | None:
         """Mean over the steps whose energy is known; None where there is no such step."""
         steps = self.last_step - self.first_step

@@ -8,7 +8,6 @@ the reader remembers the end of the last entry and not the end of the file. JSON
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -21,13 +20,26 @@ DOCUMENT_LIMIT = 128 * 1024 * 1024  # of a record on one line: a million pairs a
 _PUNCTUATION = b" \t\r\n,"
 
 
-@dataclass(slots=True)
-class Damage:
+class Damage(msgspec.Struct):
     """Lines that could not be read: how many, and where the first one is."""
 
     lines: int = 0
     first_offset: int | None = None
     first_line: int | None = None
+
+
+class ReaderState(msgspec.Struct, kw_only=True):
+    """How far a `LossReader` has come in a file of lines: what another one needs to read on from there."""
+
+    inode: int | None
+    end: int
+    size: int
+    line: int
+    entries_read: int
+    torn: int
+    array: bool
+    shrunk: bool
+    damage: Damage
 
 
 class LossReader:
@@ -56,6 +68,28 @@ class LossReader:
         self._inode: int | None = None
         self._document_stamp: tuple[int, int] | None = None
         self._line = 0
+
+    @property
+    def state(self) -> ReaderState:
+        """Where it stands, for `go_on_from`. Meaningless for a document."""
+        return ReaderState(
+            inode=self._inode,
+            end=self.end,
+            size=self.size,
+            line=self._line,
+            entries_read=self.entries_read,
+            torn=self.torn,
+            array=self.array,
+            shrunk=self.shrunk,
+            damage=self.damage,
+        )
+
+    def go_on_from(self, state: ReaderState) -> None:
+        """Stand where another reader of the same path stood: the next `read` gives what comes behind it."""
+        self._inode, self._line = state.inode, state.line
+        self.end, self.size, self.entries_read = state.end, state.size, state.entries_read
+        self.torn, self.array, self.shrunk, self.damage = state.torn, state.array, state.shrunk, state.damage
+        self.lines_format = True
 
     def read_all(self) -> list[LossEntry]:
         """Everything up to the end of the file."""

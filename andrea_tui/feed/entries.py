@@ -13,10 +13,10 @@ from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.tailing import LineTail
 from andrea_tui.feed.branch import BranchFollower
 from andrea_tui.feed.clock import ANCHORS
+from andrea_tui.feed.read_ahead import ReadAhead
 from andrea_tui.feed.update import EntryBatch, OtherUpdate
 
 CLOSING = 4  # bytes behind the last entry of a complete record: `\n]\n`
-FIRST_CHUNK = 256 * 1024  # bytes of the first read: little, because somebody waits for the first frame
 
 Stamp = tuple[int, int, int]
 
@@ -31,12 +31,17 @@ def file_stamp(path: Path) -> Stamp | None:
 
 
 class EntriesReader:
-    """Remembers how far record and journal were read. `complete`: the record was read to its end once."""
+    """Remembers how far record and journal were read. `complete`: the record was read to its end once.
 
-    def __init__(self, directory: RunDirectory) -> None:
+    `ahead`: a process that reads the record already; without one, a long record gets one with the first `read`.
+    """
+
+    def __init__(self, directory: RunDirectory, ahead: ReadAhead | None = None) -> None:
         self.directory = directory
         self.complete = False
         self.record = LossReader(directory.loss_record())
+        self._ahead = ahead
+        self._begun = ahead is not None
         self._follower = BranchFollower()
         self._journal: list[LossEntry] = []
         self._journal_stamp: Stamp | None = None
@@ -67,10 +72,15 @@ class EntriesReader:
 
     def read(self) -> list[EntryBatch]:
         """What is new since the last call; of a long record a few megabytes."""
+        if not self._begun:
+            self._begun = True
+            self._ahead = ReadAhead.of(self.record.path)
+        if self._ahead is not None:
+            return self._read_ahead(self._ahead)
         journal = self._journal_now()
         record = self.record
         end = record.end
-        entries = record.read() if end else record.read(FIRST_CHUNK)
+        entries = record.read()
         batches = []
         if record.restarted and not self._continued(entries):
             batches.append(EntryBatch((), drop_from=0))
@@ -89,6 +99,24 @@ class EntriesReader:
             self.complete = False
             return [EntryBatch((), drop_from=0), *self.read()]
         return batches
+
+    def _read_ahead(self, ahead: ReadAhead) -> list[EntryBatch]:
+        """What the other process has read by now. Where it ends, or is ended, this one goes on."""
+        batches = []
+        for header, columns in ahead.take():
+            batches.append(EntryBatch((), header.drop_from, columns=columns))
+            self._follower.recorded = header.last
+        if ahead.state is not None:
+            self.record.go_on_from(ahead.state)
+        if ahead.ended:
+            self.close()
+        return batches
+
+    def close(self) -> None:
+        """End the process that reads for this one, if there is one."""
+        if self._ahead is not None:
+            self._ahead.stop()
+            self._ahead = None
 
     def _journal_now(self) -> list[LossEntry]:
         """All that the journal holds. Read whole: each commit replaces it, and the new file may well get the inode
@@ -122,6 +150,10 @@ class OtherReader:
         """What is wrong with its record, or ''."""
         text = self._entries.problem
         return f"{self._directory.name}: {text}" if text else ""
+
+    def close(self) -> None:
+        """Nothing will be read any more."""
+        self._entries.close()
 
     def poll(self) -> OtherUpdate | None:
         """What is new since the last call; None when nothing is."""

@@ -9,23 +9,17 @@ that, and spares reading 380 MB again, several seconds, for each choice.
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
 
-import msgspec
-
-from andrea_engine.run.loss_entry import LossEntry
 from andrea_tui.feed.clock import WallClock
+from andrea_tui.feed.columns import FACTS, Columns, count_known
 from andrea_tui.feed.minmax import MinMax
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.update import EntryBatch
 
 NO_SOURCE = 0xFFFF
 SOURCES_KEPT = 1000  # names; steps of further sources have none here
-
-_COLUMNS = {"seconds": "f", "power_w": "f", "energy_j": "d", "lr": "f", "grad_norm": "f"}
 
 
 class Record:
@@ -39,11 +33,11 @@ class Record:
         self.loss = Series()
         self._ema = MinMax()
         self.ema = self.loss.over_values(self._ema)
-        self.facts: dict[str, array[float]] = {name: array(code) for name, code in _COLUMNS.items()}
+        self.facts: dict[str, array[float]] = {name: array(code) for name, code in FACTS.items()}
         self.sources: array[int] = array("H")
         self.source_names: list[str] = []
         self._source_ids: dict[str | None, int] = {None: NO_SOURCE}
-        self.known: dict[str, int] = dict.fromkeys([*_COLUMNS, "ema"], 0)
+        self.known: dict[str, int] = dict.fromkeys([*FACTS, "ema"], 0)
         self.nonfinite_steps: array[int] = array("q")  # loss or gradient not finite
         self.clock = WallClock()
         self.tokens_per_step: int | None = None
@@ -75,9 +69,13 @@ class Record:
 
     def take(self, batch: EntryBatch) -> Series | None:
         """Add new entries. Returns the losses of those that they replace, if there are any."""
-        dropped = self._drop(batch.drop_from) if batch.drop_from is not None and len(self) else None
-        if batch.entries:
-            self._add(batch.entries)
+        return self.add(batch.as_columns(), batch.drop_from)
+
+    def add(self, columns: Columns | None, drop_from: int | None) -> Series | None:
+        """`take` for entries in columns."""
+        dropped = self._drop(drop_from) if drop_from is not None and len(self) else None
+        if columns is not None:
+            self._add(columns)
         return dropped
 
     def _drop(self, step: int) -> Series | None:
@@ -85,70 +83,29 @@ class Record:
         dropped = self.loss.truncate_from(step)
         if not len(dropped):
             return None
-        self.known["ema"] -= _count_known(self._ema.truncate(keep))
+        self.known["ema"] -= count_known(self._ema.truncate(keep))
         for name, column in self.facts.items():
-            self.known[name] -= _count_known(column[keep:])
+            self.known[name] -= count_known(column[keep:])
             del column[keep:]
         del self.sources[keep:]
         del self.nonfinite_steps[bisect_left(self.nonfinite_steps, step) :]
         return dropped
 
-    def _add(self, entries: Sequence[LossEntry]) -> None:
-        base = len(self)
-        self.loss.extend([e.step for e in entries], [math.nan if e.loss is None else e.loss for e in entries])
-        for name, values in _fields(entries).items():
-            column = self.facts.get(name)
-            numbers, known = _numbers(values, "d" if column is None else column.typecode)
-            self.known[name] += known
-            if column is None:
-                self._ema.extend(numbers)
-            else:
-                column.extend(numbers)
-        self._add_sources([e.source for e in entries])
-        marked = [e.nonfinite for e in entries]
-        if marked.count(msgspec.UNSET) < len(marked):
-            for index in [index for index, names in enumerate(marked) if names]:
-                self._note_nonfinite(base + index, entries[index])
+    def _add(self, columns: Columns) -> None:
+        self.loss.extend(columns.steps, columns.loss)
+        self._ema.extend(columns.ema)
+        for name, column in columns.facts.items():
+            self.facts[name].extend(column)
+        for name, count in columns.known.items():
+            self.known[name] += count
+        self._add_sources(columns)
+        self.nonfinite_steps.extend([int(columns.steps[index]) for index, _ in columns.nonfinite])
 
-    def _add_sources(self, names: Sequence[str | None]) -> None:
+    def _add_sources(self, columns: Columns) -> None:
         ids = self._source_ids
-        for name in dict.fromkeys(names):
-            if name is not None and name not in ids and len(self.source_names) < SOURCES_KEPT:
+        for name in columns.source_names:
+            if name not in ids and len(self.source_names) < SOURCES_KEPT:
                 ids[name] = len(self.source_names)
-                self.source_names.append(name)
-        if len(self.source_names) < SOURCES_KEPT:
-            self.sources.extend(map(ids.__getitem__, names))
-        else:
-            self.sources.extend([ids.get(name, NO_SOURCE) for name in names])
-
-    def _note_nonfinite(self, index: int, entry: LossEntry) -> None:
-        self.nonfinite_steps.append(entry.step)
-        for name in entry.nonfinite or ():
-            if name in self.facts and math.isnan(self.facts[name][index]):
-                self.facts[name][index] = math.inf
-                self.known[name] += 1
-
-
-def _fields(entries: Sequence[LossEntry]) -> dict[str, list[float | None]]:
-    """Spelt out, because it runs for every entry: by name it would take twice as long."""
-    return {
-        "ema": [e.ema for e in entries],
-        "seconds": [e.seconds for e in entries],
-        "power_w": [e.power_w for e in entries],
-        "energy_j": [e.energy_j for e in entries],
-        "lr": [e.lr for e in entries],
-        "grad_norm": [e.grad_norm for e in entries],
-    }
-
-
-def _numbers(values: Sequence[float | None], code: str) -> tuple[array[float], int]:
-    """As an array, NaN where a value is unknown, and how many are known."""
-    try:
-        return array(code, values), len(values)  # type: ignore[arg-type]
-    except TypeError:  # None among them
-        numbers = array(code, [math.nan if value is None else value for value in values])
-        return numbers, _count_known(numbers)
-
-
-def _count_known(values: array[float]) -> int:
-    return len(values) - sum(map(math.isnan, values))
+                self.source_names.append(name or "")
+        numbers = [ids.get(name, NO_SOURCE) for name in columns.source_names]
+        self.sources.extend(map(numbers.__getitem__, columns.source_ids))

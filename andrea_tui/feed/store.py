@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from andrea_engine.run.arms import ArmRow, arm_rows, focus_text
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.config import RunConfig
-from andrea_engine.run.energy_facts import EnergyQuality, EnergySpan, energy_quality, energy_span
+from andrea_engine.run.energy_facts import EnergyQuality, EnergySpan, energy_quality
 from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat, Telemetry
 from andrea_engine.run.loss_entry import LossEntry
@@ -104,17 +104,21 @@ class Store:
     def _take_entries(self, batch: EntryBatch) -> None:
         if batch.drop_from is not None:
             self.marks = [mark for mark in self.marks if mark.kind != "nonfinite" or mark.step < batch.drop_from]
-        abandoned = self.record.take(batch)
+        columns = batch.as_columns()
+        abandoned = self.record.add(columns, batch.drop_from)
         if abandoned is not None:
             add_branch(self.abandoned, abandoned)
-        entries = batch.entries
-        for entry in entries:
-            if entry.nonfinite and entry.loss is not None:
-                add_mark(self.marks, RunMark(entry.step, "nonfinite"))
-        self.last = entries[-1] if entries else batch.left
         if batch.drop_from is not None and self.energy is not None and batch.drop_from <= self.energy.first_step:
             self.energy = None
-        self.energy = energy_span(entries, self.energy)
+        if columns is None:
+            self.last = batch.left
+            return
+        for index, _ in columns.nonfinite:
+            if not math.isnan(columns.loss[index]):  # a lost loss is marked by the curve itself
+                add_mark(self.marks, RunMark(int(columns.steps[index]), "nonfinite"))
+        self.last = columns.last
+        if columns.energy is not None:
+            self.energy = columns.energy if self.energy is None else self.energy.up_to(columns.energy)
 
     def _take_event(self, event: Event) -> None:
         self.events.append(event)

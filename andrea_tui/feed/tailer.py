@@ -23,6 +23,7 @@ from andrea_engine.run.state import read_state
 from andrea_engine.run.tailing import LineTail
 from andrea_tui.feed.entries import EntriesReader, OtherReader, Stamp, file_stamp
 from andrea_tui.feed.last_words import LogTail, last_words
+from andrea_tui.feed.read_ahead import ReadAhead
 from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 INTERVAL = 0.3  # what the engine writes is on the screen within half a second
@@ -36,9 +37,11 @@ MOST_PENDING = 4  # updates the app has not taken yet: beyond that, wait instead
 class DirectoryReader:
     """Remembers how far each file was read. `poll` is called from one thread only."""
 
-    def __init__(self, directory: RunDirectory, compare: RunDirectory | None = None) -> None:
+    def __init__(
+        self, directory: RunDirectory, compare: RunDirectory | None = None, ahead: ReadAhead | None = None
+    ) -> None:
         self.directory = directory
-        self._entries = EntriesReader(directory)
+        self._entries = EntriesReader(directory, ahead)
         self._other = OtherReader(compare) if compare is not None else None
         self._events = LineTail(directory.events)
         self._stamps: dict[Path, Stamp] = {}
@@ -75,6 +78,12 @@ class DirectoryReader:
             read_share=self._entries.share,
             other=other,
         )
+
+    def close(self) -> None:
+        """Nothing will be read any more."""
+        self._entries.close()
+        if self._other is not None:
+            self._other.close()
 
     def _new_entries(self) -> list[EntryBatch]:
         batches = self._entries.read()
@@ -158,14 +167,18 @@ class DirectoryReader:
 class Tailer:
     """Runs a reader in a daemon thread and passes each update to `deliver`, which must not block.
 
-    `compare`: a second run, read with it. The receiver calls `taken` for each update it has worked off; a receiver
-    that falls behind slows the reading.
+    `compare`: a second run, read with it. `ahead`: a process that reads the long record already. The receiver calls
+    `taken` for each update it has worked off; a receiver that falls behind slows the reading.
     """
 
     def __init__(
-        self, directory: RunDirectory, deliver: Callable[[Update], object], compare: RunDirectory | None = None
+        self,
+        directory: RunDirectory,
+        deliver: Callable[[Update], object],
+        compare: RunDirectory | None = None,
+        ahead: ReadAhead | None = None,
     ) -> None:
-        self._reader = DirectoryReader(directory, compare)
+        self._reader = DirectoryReader(directory, compare, ahead)
         self._deliver = deliver
         self._stopped = False
         self._wake = threading.Event()
@@ -185,6 +198,7 @@ class Tailer:
         self._pending.release()
         if self._thread.is_alive():  # one that never began cannot be waited for
             self._thread.join(timeout=2.0)
+        self._reader.close()
 
     def look_now(self) -> None:
         """Do not wait for the end of the pause: something is about to happen."""

@@ -10,6 +10,7 @@ from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.samples import Sample
+from andrea_tui.feed.columns import Columns, columns_of
 from andrea_tui.feed.last_words import LogTail
 
 
@@ -17,12 +18,18 @@ from andrea_tui.feed.last_words import LogTail
 class EntryBatch:
     """New loss entries in step order; before them, everything from step `drop_from` on is abandoned (None: nothing).
 
-    Without entries `left` is the last one that stays.
+    Without entries `left` is the last one that stays. Of a long record that another process reads there are only the
+    `columns`.
     """
 
     entries: tuple[LossEntry, ...]
     drop_from: int | None = None
     left: LossEntry | None = None
+    columns: Columns | None = None
+
+    def as_columns(self) -> Columns | None:
+        """The entries in columns; None without entries."""
+        return self.columns or (columns_of(self.entries) if self.entries else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import measure
-from benchmarks.measure import NEEDED, QUIET, Case, Sample, differences, interleave, repeats_for, summarise, take
+from benchmarks.measure import (
+    NEEDED,
+    QUIET,
+    Case,
+    Sample,
+    differences,
+    interleave,
+    ratios,
+    repeats_for,
+    summarise,
+    take,
+)
 
 
 @dataclass
@@ -106,6 +117,11 @@ def test_differences_are_taken_round_by_round() -> None:
     with_save = [Sample(5.0, 0.1), Sample(7.0, 0.3)]
     without = [Sample(4.0, 0.2), Sample(5.5, 0.0)]
     assert differences(with_save, without) == [Sample(1.0, 0.2), Sample(1.5, 0.3)]
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    peer, ours = [Sample(3.0, 0.0), Sample(2.0, 0.3)], [Sample(2.0, 0.1), Sample(2.0, 0.0)]
+    assert ratios(peer, ours) == [Sample(1.5, 0.1), Sample(1.0, 0.3)]
 
 
 def test_rounds_alternate_their_order(clocks: Clocks) -> None:

@@ -1,0 +1,89 @@
+"""A long loss record is read by a process of its own, on a core of its own, while the console opens its screen.
+
+Parsing two million entries takes several seconds of one Python interpreter, and the one that draws has better things to
+do. What comes over the pipe are columns, which are only appended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+from andrea_engine.run.loss_reader import ReaderState
+from andrea_tui.feed.columns import Columns, Header, read_frame
+
+WORTHWHILE = 4 << 20  # bytes of a record: a shorter one is read before the process has started
+FRAMES_AHEAD = 16  # of about a megabyte each, that wait for the console
+_PIPE_BYTES = 1 << 20
+PATIENCE = 0.2  # seconds that `take` waits for the next frame
+
+Frame = tuple[Header, Columns | None]
+
+
+class ReadAhead:
+    """The frames of one record, in order. `ended`: there are no more; `state`: of the reader behind the last one taken.
+
+    Where the process ends early, what has come so far is good, and the rest is to be read in another way.
+    """
+
+    def __init__(self, record: Path) -> None:
+        """Raises OSError when the process cannot be started."""
+        self.record = record
+        self.ended = False
+        self.state: ReaderState | None = None
+        self._stopped = False
+        command = [sys.executable, "-m", "andrea_tui.feed.record_process", str(record)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=-1
+        )
+        self._frames: queue.Queue[Frame | None] = queue.Queue(FRAMES_AHEAD)
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+
+    @classmethod
+    def of(cls, record: Path) -> ReadAhead | None:
+        """For a record that is long enough; None where it is not, or where there can be no process."""
+        try:
+            return cls(record) if record.stat().st_size >= WORTHWHILE else None
+        except OSError:
+            return None
+
+    def _read(self, output: IO[bytes]) -> None:
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with contextlib.suppress(OSError):  # the system may allow less
+                fcntl.fcntl(output.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        with output:
+            while not self._stopped:
+                frame = read_frame(output)
+                self._frames.put(frame)
+                if frame is None or frame[0].done:
+                    break
+        self._process.wait()
+
+    def take(self) -> list[Frame]:
+        """The next frame that holds entries, after a short wait; [] when none has come, or none will."""
+        try:
+            frame = self._frames.get(timeout=PATIENCE)
+        except queue.Empty:
+            return []
+        if frame is None:
+            self.ended = True
+            return []
+        header, columns = frame
+        self.ended, self.state = header.done, header.state
+        return [frame] if columns is not None else []
+
+    def stop(self) -> None:
+        """Nobody wants the rest."""
+        self._stopped = True
+        self._process.kill()
+        with contextlib.suppress(queue.Empty):  # the thread may be waiting for room
+            while True:
+                self._frames.get_nowait()
+        self._reader.join(timeout=1.0)
