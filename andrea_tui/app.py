@@ -195,6 +195,7 @@ class AndreaApp(App[ExitState]):
         self.actions = Actions(self, self.store, self.control)
         self.view.leave_run()
         screen = DashboardScreen(self.store, self.control, self.actions, self.view)
+        screen.expect_size(self.size)
         self._recall(screen)
         self.push_screen(screen)
         if self._start_at_once:

@@ -7,6 +7,7 @@ import time
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -61,6 +62,14 @@ class DashboardScreen(Screen[None]):
         self._next_frame: Timer | None = None
         self._put_away: object = None  # key of the trouble that Esc has closed
         self._last_command: dict[str, float] = {}
+
+    def expect_size(self, size: Size) -> None:
+        """Have the classes of a size before the first layout, which would otherwise be made twice."""
+        for breakpoints, length in (
+            (self.HORIZONTAL_BREAKPOINTS, size.width),
+            (self.VERTICAL_BREAKPOINTS, size.height),
+        ):
+            self.add_class([name for least, name in breakpoints if least <= length][-1])
 
     def compose(self) -> ComposeResult:
         yield StatusBar(self.control.directory.name)
