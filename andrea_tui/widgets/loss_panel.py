@@ -11,7 +11,7 @@ from andrea_tui.feed.marks import RunMark
 from andrea_tui.feed.memo import ColumnMemo, Remembered
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.chart import ChartSpec, ColumnSource, Curve, Layout, Mark, layout, render_chart
+from andrea_tui.plotting.chart import ChartSpec, ColumnSource, Curve, Layout, Mark, layout
 from andrea_tui.plotting.format import compact_number, human_count, percent
 from andrea_tui.plotting.raster import dots_per_cell
 from andrea_tui.plotting.scales import YRange, robust_range
@@ -20,6 +20,7 @@ from andrea_tui.widgets.loss.axis_words import AXIS_WORDS
 from andrea_tui.widgets.loss.curves import Curves, Picture
 from andrea_tui.widgets.loss.frame import Frame, make_frame, neighbour, pace_of, panned, zoomed
 from andrea_tui.widgets.loss.readout import at_cursor, number
+from andrea_tui.widgets.loss.still import StillChart
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import Row
 
@@ -54,6 +55,8 @@ class LossPanel(Panel):
         self._plot = layout(0, 0)
         self._range = YRange()
         self._range_for: object = None
+        self._chart, self._score_chart = StillChart(), StillChart()
+        self._limit = _Limit()
         self._memos = {role: ColumnMemo() for role in ("raw", "shown", "other", "y raw", "y shown", "y other")}
 
     # -- what is looked at --------------------------------------------------------------------------------------
@@ -207,7 +210,7 @@ class LossPanel(Panel):
             message=self._message(store, picture),
             halo=True,
         )
-        return [list(row) for row in render_chart(spec, width, height, self.kind).rows]
+        return self._chart.rows(spec, width, height, self.kind)
 
     def _curves(self, picture: Picture) -> list[Curve]:
         """From the bottom to the top: what was left, the raw band, the run beside it, what was measured, the line."""
@@ -268,12 +271,12 @@ class LossPanel(Panel):
 
     def _score_rows(self, store: Store, picture: Picture, frame: Frame, width: int, height: int) -> list[Row]:
         threshold = store.config.gate.threshold if store.config else 30.0
-        limit = Series([frame.lo, frame.hi], [threshold, threshold])
+        limit = self._limit.over(frame.lo, frame.hi, threshold)
         score = picture.score
         cursor = self._cursor_x(store, picture)
         curves = [Curve(limit, "grid", report=False), Curve(score, "line", report=False)]
         spec = ChartSpec(frame.lo, frame.hi, curves=curves, y_lo=0.0, y_hi=100.0, cursor=cursor)
-        rows = [list(row) for row in render_chart(spec, width, height, self.kind).rows]
+        rows: list[Row] = self._score_chart.rows(spec, width, height, self.kind)
         index = score.index_before(score.x_max or 0.0) if cursor is None else score.index_before(cursor)
         value = None if index is None else score.values.values[index]
         times = store.config.gate.consecutive if store.config else 5
@@ -328,6 +331,20 @@ class LossPanel(Panel):
         if self.frame is None or not 0 <= inside < self._plot.width:
             return None
         return self.frame.lo + (inside + 0.5) * self.frame.cell
+
+
+class _Limit:
+    """A level line, the same series as long as it is the same line."""
+
+    def __init__(self) -> None:
+        self._line = (0.0, 0.0, 0.0)
+        self._series = Series()
+
+    def over(self, lo: float, hi: float, level: float) -> Series:
+        if (lo, hi, level) != self._line:
+            self._line = (lo, hi, level)
+            self._series = Series([lo, hi], [level, level])
+        return self._series
 
 
 def _mark(mark: RunMark, x: float) -> Mark:

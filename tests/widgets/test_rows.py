@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.raster import Kind
-from andrea_tui.widgets.rows import Row, RowsWidget, _difference, fit, row_width, spread, visible
+from andrea_tui.widgets.rows import NEWLINE, Row, RowsWidget, _difference, fit, row_width, spread, visible
 from andrea_tui.widgets.sample_panel import SHOWN_CHARACTERS, SHOWN_LINES, wrapped
 from tests.widgets.stores import HOSTILE
 
@@ -157,7 +157,8 @@ def test_with_a_common_beginning_and_end(start: Row, old: Row, new: Row, end: Ro
 
 
 def _assert_repaint(old: Row, new: Row, width: int) -> None:
-    old, new = ([(visible(text), meaning) for text, meaning in row] for row in (old, new))
+    # As `RowsWidget.plain` has them: in one line.
+    old, new = ([(visible(text).replace("\n", NEWLINE), meaning) for text, meaning in row] for row in (old, new))
     old, new = fit(old, width), fit(new, width)
     first, last = _difference(old, new, width)
     assert 0 <= first < last <= width
