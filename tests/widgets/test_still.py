@@ -50,7 +50,7 @@ def test_it_is_always_the_chart_of_now(pieces: list[list[float]], log: bool, x_h
 
 def test_steps_that_change_no_dot_are_not_drawn_and_one_that_does_is() -> None:
     growing, still = Growing(), StillChart()
-    growing.add([2.0, 2.5] * 50_000)
+    growing.add([*[2.0, 2.5] * 49_899, 2.5, 2.4])  # a column holds 1,250 steps
 
     def rows(**more: object) -> list[list[tuple[str, str]]]:
         return still.rows(growing.spec(log=False, x_hi=200_000.0, **more), 80, 20, "braille")  # type: ignore[arg-type]
