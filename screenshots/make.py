@@ -18,17 +18,15 @@ import tempfile
 import time
 from pathlib import Path
 
-os.environ["TZ"] = "UTC"
-time.tzset()
-
-from andrea_engine.run.checkpoint import HEADER, checkpoint_name  # noqa: E402  (the time zone comes first)
-from andrea_engine.run.condition import Condition  # noqa: E402
-from andrea_engine.run.directory import RunDirectory  # noqa: E402
-from andrea_engine.run.events import read_events  # noqa: E402
-from andrea_tui.app import AndreaApp  # noqa: E402
-from andrea_tui.feed.tailer import DirectoryReader  # noqa: E402
-from andrea_tui.screens.actions import Actions  # noqa: E402
-from andrea_tui.screens.dashboard import DashboardScreen  # noqa: E402
+from andrea_engine.run.checkpoint import HEADER, checkpoint_name
+from andrea_engine.run.condition import Condition
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.events import read_events
+from andrea_tui.app import AndreaApp
+from andrea_tui.feed.tailer import DirectoryReader
+from andrea_tui.plotting.raster import Kind
+from andrea_tui.screens.actions import Actions
+from andrea_tui.screens.dashboard import DashboardScreen
 
 ENDED = ("halted", "finished", "stopped", "failed")
 HERE = Path(__file__).resolve().parent
@@ -54,8 +52,8 @@ _BRAILLE = range(0x2800, 0x2900)
 class RecordedApp(AndreaApp):
     """The console over a recording: one look at the files, no engine, no acting."""
 
-    def __init__(self, directory: RunDirectory) -> None:
-        super().__init__(directory, watch=False)
+    def __init__(self, directory: RunDirectory, plot_kind: Kind = "braille") -> None:
+        super().__init__(directory, watch=False, plot_kind=plot_kind)
 
     def _open_dashboard(self) -> None:
         reader = DirectoryReader(self.directory)
@@ -164,6 +162,8 @@ def _placed_text(match: re.Match[str]) -> str:
 
 
 def main() -> None:
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     for name, recording, columns, rows, theme, keys in SHOTS:
         with tempfile.TemporaryDirectory() as scratch:
             os.environ["XDG_STATE_HOME"] = scratch  # the layout of whoever makes the pictures is none of them
