@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from andrea_tui.feed.store import Store
-from andrea_tui.widgets.rows import Row, RowsWidget, fit, row_width
+from andrea_tui.widgets.rows import Row, RowsWidget, fit, row_width, shortened
 
 _FRAME = {"unicode": tuple("┌─┐│└┘"), "ascii": tuple("+-+|++")}
 
@@ -45,7 +45,8 @@ class Panel(RowsWidget):
     @staticmethod
     def _border(left: str, line: str, right: str, label: Row, width: int) -> Row:
         room = width - 4
-        if row_width(label) > room:
-            label = fit(label, room)
+        if row_width(label) > room and label[-1][0].isspace():
+            label = label[:-1]  # a border needs no blank before it
+        label = shortened(label, room)
         rest = width - 3 - row_width(label)
         return [(left + line, "frame"), *label, (line * rest + right, "frame")]

@@ -66,6 +66,18 @@ def cut(text: str, width: int) -> str:
     return short + " " * (width - cell_len(short))
 
 
+def shortened(row: Row, width: int) -> Row:
+    """The row as far as it fits: facts that do not fit whole are left out from the end, each of which begins with two
+    spaces. Where not even the first one fits, it ends in an ellipsis."""
+    row = list(row)
+    while row_width(row) > width:
+        starts = [index for index, (text, _) in enumerate(row) if index and text.startswith("  ")]
+        if not starts:
+            return [*fit(row, width - 1), ("…", row[-1][1])] if width > 0 else []
+        del row[starts[-1] :]
+    return row
+
+
 def row_width(row: Iterable[Run]) -> int:
     """Terminal cells of a row."""
     return sum(cell_len(text) for text, _ in row)

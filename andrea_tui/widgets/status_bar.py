@@ -13,7 +13,7 @@ from andrea_tui.plotting.format import (
     short_count,
     size_bytes,
 )
-from andrea_tui.widgets.rows import Row, RowsWidget, row_width, spread
+from andrea_tui.widgets.rows import Row, RowsWidget, row_width, shortened, spread
 
 WORDS = {
     "training": ("●", "good"),
@@ -123,31 +123,34 @@ class SaveBar(RowsWidget):
         super().__init__(id="savebar")
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
+        return [shortened(self._line(store), width)]
+
+    def _line(self, store: Store) -> Row:
         if store.condition.word in ("stalled", "suspended"):
-            return [[(" ALARM ", "alarm"), (f" {store.condition.sentence}", "bad")]]
+            return [(" ALARM ", "alarm"), (f" {store.condition.sentence}", "bad")]
         if store.alarm:
-            return [[(" ALARM ", "alarm"), (f" {store.alarm}", "bad")]]
+            return [(" ALARM ", "alarm"), (f" {store.alarm}", "bad")]
         condition = store.condition
         saves = store.saves
         if not condition.alive and condition.word not in ("missing",):
             tone = "bad" if condition.word in ("crashed", "failed", "halted") else ""
-            return [[(f" {condition.sentence}", tone)]]
+            return [(f" {condition.sentence}", tone)]
         if store.problems:
-            return [[(f" {store.problems[0]}", "warn")]]
+            return [(f" {store.problems[0]}", "warn")]
         if condition.word in ("starting", "preparing", "loading", "stopping"):
-            return [[(f" {condition.sentence}", "warn")]]
+            return [(f" {condition.sentence}", "warn")]
         text = saves.text or "no checkpoint yet"
         if saves.durable_at is not None and not saves.pending and saves.writing_step is None and not saves.failed:
             text += f", {duration(max(0.0, store.updated - saves.durable_at))} ago"
         row = [(f" {text}", "bad" if saves.failed else "warn" if saves.pending or saves.overdue else "dim")]
-        return [[*row, *disk_runs(store)]]
+        return [*row, *disk_runs(store)]
 
 
 def disk_runs(store: Store) -> Row:
     """Free disk, and whether it lasts at this keep rule."""
     if store.disk_free is None:
         return []
-    free = f"; {size_bytes(store.disk_free)} of disk free"
+    free = f"  {size_bytes(store.disk_free)} of disk free"
     if store.config is None or store.checkpoints is None:
         return [(free, "dim")]
     config, step = store.config, store.step

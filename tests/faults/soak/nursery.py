@@ -78,7 +78,8 @@ def _acknowledge(descriptor: int) -> None:
     def told(log: EventLog, kind: str, *, at: float | None = None, **facts: object) -> None:
         append(log, kind, at=at, **facts)
         if kind == "save_durable":
-            _write(descriptor, f"{facts['step']} {facts['sha256']}\n".encode())
+            # A kill can cut it off where a page of the file ends: the line after it begins anew.
+            _write(descriptor, f"\n{facts['step']} {facts['sha256']}\n".encode())
 
     EventLog.append = told  # type: ignore[method-assign, assignment]
 

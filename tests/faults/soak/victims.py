@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -133,6 +134,9 @@ def command_line(directory: RunDirectory, log: Path, *arguments: object) -> Vict
     return Victim(process.pid, log, process.wait)
 
 
+_TOLD = re.compile(r"^(\d+) ([0-9a-f]{64})$", re.MULTILINE)  # a line that was cut off has told nothing
+
+
 class Acknowledged:
     """What was called saved, kept outside of the run: step and digest of each, also of those removed since."""
 
@@ -147,8 +151,7 @@ class Acknowledged:
     @property
     def saved(self) -> dict[int, str]:
         if self.file.exists():
-            for line in self.file.read_text().splitlines():
-                step, digest = line.split()
+            for step, digest in _TOLD.findall(self.file.read_text()):
                 self._saved[int(step)] = digest
         return self._saved
 
