@@ -31,11 +31,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "run",
-        type=Path,
         metavar="RUN",
         nargs="?",
-        help="run directory; one that does not exist opens a new run, one that holds runs opens the list of them; "
-        "without: the run here, or the newest in runs/ or here",
+        help="run directory, or ssh://host/path of one on another machine; one that does not exist opens a new run, "
+        "one that holds runs opens the list of them; without: the run here, or the newest in runs/ or here",
     )
     parser.add_argument("--start", action="store_true", help="start or resume the engine at once")
     parser.add_argument("--watch", action="store_true", help="only watch: no key sends anything to the engine")
@@ -55,6 +54,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", metavar="ADDRESS", help="with --serve: listen there instead of on 127.0.0.1")
     parser.add_argument(
         "--allow-control", action="store_true", help="with --serve: browsers may act on the run, not only watch"
+    )
+    parser.add_argument(
+        "--remote-command",
+        metavar="COMMAND",
+        help="with ssh://: the console there, such as ~/andrea/.venv/bin/andrea-tui (andrea-tui)",
     )
     parser.add_argument("--once", action="store_true", help="print the facts as text and end")
     parser.add_argument("--json", action="store_true", help="print the facts as JSON and end")
@@ -100,6 +104,29 @@ def _check_combination(options: argparse.Namespace) -> None:
         raise ConfigError("--watch and --allow-control contradict each other; name one")
 
 
+def _is_remote(options: argparse.Namespace) -> bool:
+    """Raises ConfigError for an option that only belongs to a run on another machine."""
+    if options.run is not None and options.run.startswith("ssh://"):
+        return True
+    if options.remote_command is not None:
+        raise ConfigError("--remote-command belongs to a run on another machine; write ssh://host/path")
+    return False
+
+
+def _connect(options: argparse.Namespace) -> int:
+    """The console on another machine, with the same options."""
+    from andrea_tui.remote import connect, parse
+
+    place = parse(options.run)
+    if options.serve:
+        raise ConfigError("--serve shows a run of this machine; log in there and start it there")
+    switches = [f"--{name}" for name in ("start", "watch", "once", "json", "ascii") if getattr(options, name)]
+    named = {"restart": options.restart or None, "compare": options.compare, "replay": options.replay}
+    valued = [text for name, value in named.items() if value is not None for text in (f"--{name}", str(value))]
+    terminal = not (options.once or options.json)
+    connect(place, options.remote_command or "andrea-tui", [*switches, *valued], terminal=terminal)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the console; returns the exit code."""
     try:
@@ -109,28 +136,35 @@ def run(arguments: Sequence[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a sample may hold what the locale cannot print
     try:
-        _check_combination(options)
-        directory = RunDirectory(options.run if options.run is not None else _default())
-        listed = _check(directory)
-        if options.compare is not None:
-            _check_compared(RunDirectory(options.compare), directory)
-        if listed and options.start:
-            raise ConfigError(f"{directory.path} holds several runs; name the one to start")
-        if options.replay is not None and (listed or not (directory.exists() or directory.is_foreign_run())):
-            raise ConfigError(f"there is no run in {directory.path} to replay; name a run directory")
-        if options.once or options.json:
-            return (_print_list if listed else _print_once)(directory, json=options.json)
-        if options.serve:
-            from andrea_tui.serve import serve
-
-            return serve(directory.path, options)
-        return _open(directory, options)
+        return _run(options)
     except RunError as error:
         print(f"andrea-tui: {clean(str(error))}", file=sys.stderr)
         return int(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
         return int(ExitCode.OK)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Raises RunError for what cannot be done."""
+    _check_combination(options)
+    if _is_remote(options):
+        return _connect(options)
+    directory = RunDirectory(Path(options.run) if options.run is not None else _default())
+    listed = _check(directory)
+    if options.compare is not None:
+        _check_compared(RunDirectory(options.compare), directory)
+    if listed and options.start:
+        raise ConfigError(f"{directory.path} holds several runs; name the one to start")
+    if options.replay is not None and (listed or not (directory.exists() or directory.is_foreign_run())):
+        raise ConfigError(f"there is no run in {directory.path} to replay; name a run directory")
+    if options.once or options.json:
+        return (_print_list if listed else _print_once)(directory, json=options.json)
+    if options.serve:
+        from andrea_tui.serve import serve
+
+        return serve(directory.path, options)
+    return _open(directory, options)
 
 
 def _default() -> Path:

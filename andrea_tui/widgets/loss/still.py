@@ -72,5 +72,3 @@ def _extremes(columns: Columns) -> tuple[float, ...]:
     """What decides whether an outlier is named: see `chart`."""
     highs = sorted(high for high in columns.hi if high > -math.inf)
     return (highs[-1 - len(highs) // 20], highs[-1], min(columns.lo)) if highs else ()
-
-
