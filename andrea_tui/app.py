@@ -262,7 +262,9 @@ class AndreaApp(App[ExitState]):
         self._close_run()
         while len(self.screen_stack) > 1 and not isinstance(self.screen, RunsScreen):
             self.pop_screen()
-        if not isinstance(self.screen, RunsScreen):
+        if isinstance(self.screen, RunsScreen):
+            self.screen.came_from = path
+        else:
             self.push_screen(RunsScreen(path.absolute().parent, path))
 
     def _recall(self, screen: DashboardScreen) -> None:

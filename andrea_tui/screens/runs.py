@@ -173,7 +173,7 @@ class RunsScreen(TableScreen[RunsListing]):
         *TABLE_BINDINGS,
         Binding("enter", "open", "open", show=False),
         Binding("slash", "filter", "filter", show=False),
-        Binding("escape", "unfilter", "all runs", show=False),
+        Binding("escape", "back", "all runs, then back to the run", show=False),
         Binding("n", "order('name')", "by name", show=False),
         Binding("s", "order('state')", "by state", show=False),
         Binding("t", "order('newest')", "newest first", show=False),
@@ -192,6 +192,7 @@ class RunsScreen(TableScreen[RunsListing]):
         super().__init__(RunsReader(root).poll, LOOK_SECONDS)
         self.table = RunsTable(root, chosen)
         self.root = root
+        self.came_from = chosen  # the run that the list was opened from
         self._store = Store()  # the list shows no run in particular
 
     def compose(self) -> ComposeResult:
@@ -199,7 +200,7 @@ class RunsScreen(TableScreen[RunsListing]):
         yield self.table
         yield Input(placeholder="words in the name or the state; Enter keeps them, Esc shows all", id="filter")
         yield RunsFoot(id="savebar")
-        yield KeyLine(KEYS)
+        yield KeyLine(KEYS if self.came_from is None else [*KEYS, ("Esc", "back")])
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False
@@ -246,6 +247,13 @@ class RunsScreen(TableScreen[RunsListing]):
         self.query_one(Input).value = self.table.words = ""
         self.table.sort_rows()
         self._close_filter()
+
+    def action_back(self) -> None:
+        """First to the list of all, then to the run that it was opened from."""
+        if self.table.words or self.query_one(Input).display or self.came_from is None:
+            self.action_unfilter()
+        else:
+            self.post_message(self.Chosen(self.came_from))
 
     def _close_filter(self) -> None:
         self.query_one(Input).display = False

@@ -123,6 +123,22 @@ async def test_w_on_a_single_run_lists_its_neighbours(tmp_path: Path, acts: Acts
     assert acts.none
 
 
+async def test_escape_in_the_list_leads_back_to_the_run_that_it_was_opened_from(tmp_path: Path, acts: Acts) -> None:
+    with situation("training", tmp_path / "a") as a, situation("stopped", tmp_path / "b"):
+        async with console(a) as opened:
+            await opened.press("w")
+            running = Listed(opened.app, opened.pilot)
+            await running.listed()
+            assert "Esc back" in running.lines[-1]
+            await running.press("slash", "x", "escape")
+            assert running.open == "RunsScreen", "first all runs are listed again"
+            assert running.names == ["a", "b"]
+            await running.press("down", "escape")
+            await running.until(lambda: running.app.store.condition.word == "training", "the first one is open again")
+            assert running.open == "DashboardScreen"
+    assert acts.none
+
+
 async def test_a_late_look_at_the_run_that_was_left_is_not_taken_for_the_next(tmp_path: Path, acts: Acts) -> None:
     with situation("training", tmp_path / "a"), situation("stopped", tmp_path / "b"):
         async with runs(tmp_path) as running:
