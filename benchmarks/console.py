@@ -133,8 +133,9 @@ def _first_paint(scale: Scale, outcome: Outcome, directory: RunDirectory, steps:
         interleave({"ours": Case(Start(directory, steps, settle).first_paint), "textual": Case(_peer)}, 1, 1)
     start = Start(directory, steps, settle)
     cases = {"ours": Case(start.first_paint), "textual": Case(_peer)}
-    taken = {name: summarise(samples) for name, samples in interleave(cases, *scale.rounds(5, 9)).items()}
-    outcome.compare("first_paint_vs_textual", taken["ours"], taken["textual"])
+    samples = interleave(cases, *scale.rounds(11, 15))
+    outcome.compare_rounds("first_paint_vs_textual", samples["ours"], samples["textual"])
+    taken = {name: summarise(found) for name, found in samples.items()}
     outcome.details["first_paint"] = {name: summary.facts() for name, summary in taken.items()}
     start.tell(outcome, "200k", disturbed=taken["ours"].disturbed)
 

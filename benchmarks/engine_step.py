@@ -7,7 +7,7 @@ from torch import Tensor
 
 from andrea_engine.model.shape import ModelShape
 from andrea_engine.train.environment import Precision
-from benchmarks.measure import Case, Summary, interleave, ratios, repeats_for, summarise
+from benchmarks.measure import Case, Summary, interleave, repeats_for, summarise
 from benchmarks.models import LR, EngineStep, HuggingFaceStep, fresh, precision_by_itself, preset_shape
 from benchmarks.report import Outcome, Scale, Target
 
@@ -64,10 +64,7 @@ def _measure_steps(outcome: Outcome, scale: Scale, name: str, shape: ModelShape,
     ours, plain = summaries[f"ours_{own}"], summaries["ours_fp32"]
     details: dict[str, object] = {}
     if peer is not None:
-        paired = summarise(ratios(many[peer], many[f"ours_{own}"]))
-        outcome.values[f"step_{name}_vs_hf"] = paired.median
-        if paired.disturbed:
-            outcome.disturbed.add(f"step_{name}_vs_hf")
+        outcome.compare_rounds(f"step_{name}_vs_hf", many[peer], many[f"ours_{own}"])
         details["fp32_vs_hf_fp32"] = round(summaries["hf_fp32"].median / plain.median, 4)
     outcome.details[f"step_{name}"] = {
         "batch": [batch, shape.context],

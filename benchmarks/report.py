@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import psutil
 
-from benchmarks.measure import Summary
+from benchmarks.measure import Sample, Summary, ratios, summarise
 
 FORMAT = 1
 
@@ -66,6 +66,13 @@ class Outcome:
         """Set `name` to the ratio of two medians, times `factor`."""
         self.values[name] = factor * upper.median / lower.median
         if upper.disturbed or lower.disturbed:
+            self.disturbed.add(name)
+
+    def compare_rounds(self, name: str, upper: list[Sample], lower: list[Sample]) -> None:
+        """Set `name` to the median of the ratios of each round."""
+        paired = summarise(ratios(upper, lower))
+        self.values[name] = paired.median
+        if paired.disturbed:
             self.disturbed.add(name)
 
 
