@@ -7,6 +7,7 @@ import argparse
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.errors import ConfigError, ExitCode
 
+SWITCHES = ("--override-halt", "--no-halt", "--deterministic")
 HELP = "train or resume a run; SIGUSR1 saves and goes on, SIGTERM saves and stops"
 
 
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-damaged-record", action="store_true", help="go on although .loss.json has unreadable lines"
     )
+    parser.add_argument("--nproc", type=int, metavar="N", help="so many processes of this machine share each batch")
     parser.add_argument(
         "--deterministic", action="store_true", help="the same bits on every run, also on CUDA; somewhat slower"
     )
@@ -30,6 +32,8 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
 
     if options.steps is not None and options.steps < 1:
         raise ConfigError(f"--steps must be 1 or more, got {options.steps}")
+    if options.nproc is not None:
+        return _launch(options)
     try:
         return train(
             options.run,
@@ -44,3 +48,15 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
         )
     finally:
         latch.retire()
+
+
+def _launch(options: argparse.Namespace) -> ExitCode:
+    from andrea_engine.run.config import load_config
+    from andrea_engine.train.launcher import launch
+
+    batch = load_config(options.run).schedule.batch
+    if options.nproc < 1 or batch % options.nproc:
+        raise ConfigError(f"--nproc must divide the batch of {batch} sequences, got {options.nproc}")
+    switches = [name for name in SWITCHES if getattr(options, name[2:].replace("-", "_"), False)]
+    steps = [] if options.steps is None else ["--steps", str(options.steps)]
+    return launch(options.run, options.nproc, [*switches, *steps])

@@ -21,8 +21,9 @@ from andrea_engine.run.io import remove_stale_temporaries
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.process import is_alive
 from andrea_engine.train.hooks import AlarmHook
+from andrea_engine.train.ranks import Place
 from andrea_engine.train.reporter import Reporter
-from andrea_engine.train.torch_import import import_torch
+from andrea_engine.train.torch_import import import_torch, import_whole_torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,9 @@ def say(text: str) -> None:
 def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) -> ExitCode:
     """Train a run until its target, a request to stop, or a halt. Raises RunError for what stops it earlier."""
     config = load_config(directory)
+    place = Place.of()
+    if not place.leads:
+        return _follow(config, options, latch)
     lock = EngineLock(directory)
     history = read_events(directory.events)
     session = 1 + max((event.session for event in history if event.kind == "start"), default=0)
@@ -83,7 +87,8 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
     # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     gc.disable()  # the imports make a million objects that live as long as the engine: looking for garbage is vain
-    torch_import = threading.Thread(target=import_torch, daemon=True)
+    # Connecting to other processes loads what is left out of a lean import.
+    torch_import = threading.Thread(target=import_torch if place.size == 1 else import_whole_torch, daemon=True)
     torch_import.start()  # a second of reading libraries, while this thread prepares the data
     reporter.set(total_steps=config.schedule.steps, target_step=options.until_step or config.schedule.steps)
     reporter.start()
@@ -104,6 +109,12 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
         hook.close()
         lock.release()
     return outcome
+
+
+def _follow(config: RunConfig, options: TrainOptions, latch: SignalLatch) -> ExitCode:
+    from andrea_engine.train.follower import follow
+
+    return follow(config, latch, deterministic=options.deterministic)
 
 
 def _live(context: EngineContext, torch_import: threading.Thread) -> ExitCode:

@@ -17,6 +17,7 @@ from andrea_engine.model.shape import ModelShape
 from andrea_engine.run.config import RunConfig
 from andrea_engine.run.errors import ConfigError
 from andrea_engine.telemetry.peaks import MatmulPrecision, peak_tflops
+from andrea_engine.train.ranks import Place
 from andrea_engine.train.torch_import import complete_torch
 
 Precision = Literal["fp32", "bf16"]
@@ -110,7 +111,8 @@ def choose_environment(config: RunConfig, *, deterministic: bool = False) -> Env
     deterministic = deterministic or table.deterministic
     _set_deterministic(deterministic)
     device = _device(table.name)
-    threads = table.threads or available_threads()
+    place = Place.of()
+    threads = table.threads or max(1, available_threads() // place.local_size)
     torch.set_num_threads(threads)
     is_cuda = device.type == "cuda"
     device_name = torch.cuda.get_device_name(device) if is_cuda else _cpu_name()
@@ -124,8 +126,9 @@ def choose_environment(config: RunConfig, *, deterministic: bool = False) -> Env
         torch=str(torch.__version__),
         python=platform.python_version(),
         machine=platform.machine(),
+        world_size=place.size,
         precision=precision,
-        micro_batch=0 if micro_batch == config.schedule.batch else micro_batch,
+        micro_batch=0 if micro_batch * place.size == config.schedule.batch else micro_batch,
         compile=_compile(table.compile, capability),
         cuda_graphs=_cuda_graphs(config, device, device_name, precision),
         deterministic=deterministic,

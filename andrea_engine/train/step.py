@@ -27,6 +27,7 @@ from andrea_engine.model.working_copy import WorkingCopy
 from andrea_engine.run.errors import ConfigError, RunError
 from andrea_engine.train.environment import Precision
 from andrea_engine.train.optimizer import AdamW
+from andrea_engine.train.ranks import Ranks
 from andrea_engine.train.torch_import import complete_torch
 
 _GRAPH_WARMUP = 3  # passes before the capture: the first ones compile, choose algorithms and allocate
@@ -45,8 +46,8 @@ class TrainingStep:
 
     `precision`: fp32 computes with the masters, bf16 with a `WorkingCopy`. `micro_batch`: sequences per forward pass, 0
     for the whole batch; the gradients of equal parts are averaged, in float32. `compile` and `cuda_graphs` make the
-    first step slow and demand batches of one shape. `on_device`: whether a step ends without a branch on the host; None
-    leaves it to the device (see above).
+    first step slow and demand batches of one shape. `ranks`: the processes that share each batch. `on_device`: whether
+    a step ends without a branch on the host; None leaves it to the device (see above).
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class TrainingStep:
         compile: bool = False,  # noqa: A002  (its name in torch and in run.toml)
         cuda_graphs: bool = False,
         on_device: bool | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         is_cuda = flat.device.type == "cuda"
         if cuda_graphs and not is_cuda:
@@ -72,6 +74,8 @@ class TrainingStep:
         flat.overwrites_matrices = self._eager is not None
         self._model = GPT(flat, self._copy, self._eager)
         self._micro_batch = micro_batch
+        self._ranks = ranks
+        self._processes = 1 if ranks is None else ranks.place.size
         if compile:
             complete_torch()
         self._loss = torch.compile(self._loss_of, dynamic=False, fullgraph=True) if compile else self._loss_of
@@ -94,6 +98,8 @@ class TrainingStep:
         RunError when PyTorch cannot compile or capture the step.
         """
         ids = torch.from_numpy(batch) if isinstance(batch, np.ndarray) else batch
+        if self._ranks is not None:
+            ids = self._ranks.part(ids)
         size = self._micro_batch or len(ids)
         if len(ids) % size:
             raise ConfigError(f"schedule.micro_batch {size} does not divide the batch of {len(ids)} sequences")
@@ -122,11 +128,18 @@ class TrainingStep:
         if self._copy is not None:
             self._copy.refresh()
         if self._queue is not None:
-            loss = self._queue.run(ids, size)
+            loss = self._among_all(self._queue.run(ids, size))
             return StepResult(*self._queue.fetch(loss, self._optimizer.step_on_device(step, lr)))
         parts = torch.split(ids, size)
         total = sum(float(self._accumulate(part.to(self._flat.device), len(parts))) for part in parts)
-        return StepResult(total / len(parts), self._optimizer.step(step, lr))
+        mean = total / len(parts)
+        if self._ranks is not None:
+            mean = float(self._among_all(torch.tensor(mean, dtype=torch.float64)))
+        return StepResult(mean, self._optimizer.step(step, lr))
+
+    def _among_all(self, loss: Tensor) -> Tensor:
+        """Gradients and mean loss of all processes that share the batch."""
+        return loss if self._ranks is None else self._ranks.add_up(self._flat.g, loss)
 
     def _loss_of(self, ids: Tensor) -> Tensor:
         return self._model.loss(ids[:, :-1], ids[:, 1:])
@@ -137,7 +150,8 @@ class TrainingStep:
         if self._eager is not None:
             self._eager.overwrite = first or self._copy is not None  # a copy has the gradients of one pass only
         loss = self._loss(ids)
-        (loss if count == 1 else loss / count).backward()  # type: ignore[no-untyped-call]
+        share = count * self._processes
+        (loss if share == 1 else loss / share).backward()  # type: ignore[no-untyped-call]
         if self._copy is not None:
             self._copy.collect(first=first)
         return loss.detach()

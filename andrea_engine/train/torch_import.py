@@ -31,6 +31,11 @@ def import_torch() -> None:
     torch._C._set_generator_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)
 
 
+def import_whole_torch() -> None:
+    """`import torch` as it is."""
+    importlib.import_module("torch")
+
+
 def complete_torch() -> None:
     """Import what `import_torch` left out. To be called before anything that loads the compiler: PyTorch's circles
     of imports close in its own order only."""

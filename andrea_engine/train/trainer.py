@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 
+import torch
+
 from andrea_engine.data.batches import BatchSequence
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.gpt import GPT
@@ -17,14 +19,14 @@ from andrea_engine.telemetry.peaks import mfu
 from andrea_engine.train.audit import Audit
 from andrea_engine.train.engine import EngineContext, say
 from andrea_engine.train.environment import Environment
-from andrea_engine.train.optimizer import AdamW
+from andrea_engine.train.follower import join_ranks, make_step
 from andrea_engine.train.pivoting import PivotWatch
 from andrea_engine.train.preparation import Prepared
 from andrea_engine.train.progress import TrainingState
+from andrea_engine.train.ranks import Ranks
 from andrea_engine.train.resume import resume
 from andrea_engine.train.saving import Saver
 from andrea_engine.train.schedule import learning_rate
-from andrea_engine.train.step import TrainingStep
 from andrea_engine.train.validation import validate
 
 NONFINITE_HALT = 3  # steps in a row whose loss or gradient is not finite
@@ -46,19 +48,13 @@ class Trainer:
         self.monitor: Monitor = resumed.monitor
         self.environment: Environment = resumed.environment
         self.model = GPT(self.flat)  # the masters: samples and validation judge what a checkpoint holds
-        schedule = self.config.schedule
-        self.optimizer = AdamW(
-            self.flat, (schedule.beta1, schedule.beta2), schedule.eps, schedule.weight_decay, schedule.clip
-        )
+        self.ranks: Ranks | None = None
+        if self.environment.world_size > 1:
+            context.reporter.enter("loading", note=f"waiting for {self.environment.world_size} processes")
+            self.ranks = join_ranks(self.config, self.environment)
+            self.ranks.share(self.flat)
         self.pivot = PivotWatch(context, self.target)
-        self.training_step = TrainingStep(
-            self.flat,
-            self.optimizer,
-            precision=self.environment.precision,
-            micro_batch=self.environment.micro_batch,
-            compile=self.environment.compile,
-            cuda_graphs=self.environment.cuda_graphs,
-        )
+        self.training_step, self.optimizer = make_step(self.config, self.environment, self.flat, self.ranks)
         self.saver = Saver(context, self.flat, self.record, self.state.curriculum.snapshot, self.pivot)
         self.saver.resumed_at(self.state.step)
         self.audit = Audit(context, self.model, prepared.tokenizer, self.saver)
@@ -80,6 +76,9 @@ class Trainer:
         self.monitor.start(after=MONITOR_DELAY)
         try:
             code = self._loop()
+            if self.ranks is not None:
+                self.ranks.dismiss()
+                self.ranks.leave()
         finally:
             self.saver.wait()  # the lock is given back after this: no write may outlive it
             self.record.close()
@@ -120,7 +119,12 @@ class Trainer:
         preparing = self.training_step.preparing
         if preparing:
             self.context.reporter.enter("compiling", note="PyTorch builds the training step; the first one is slow")
+        if self.ranks is not None:
+            self.ranks.order(step, lr, torch.from_numpy(batch))
         result = self.training_step.run(batch, step, lr)
+        if self.ranks is not None:
+            self.ranks.compare(step, self.flat.w)
+            self.ranks.tell(self.context.latch)
         if preparing:
             self.context.reporter.enter("training", note=self.pivot.note)
         loss, grad_norm = result.loss, result.grad_norm

@@ -1,0 +1,221 @@
+"""The processes that train one run together: data parallel, one replica of the weights each.
+
+The leader, rank 0, is the engine: it alone reads and writes the run directory, decides, saves and samples. A follower
+knows nothing but its share of each batch: the leader sends it the whole batch with step and learning rate, all add up
+their gradients, and each makes the same optimizer step, so that the weights stay equal bit for bit. That is looked at
+every `CHECK_EVERY` steps.
+
+Who is told to save or to stop tells the leader with the next step. No torch at import time.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from andrea_engine.latch import SignalLatch
+from andrea_engine.run.errors import ConfigError, RunError
+from andrea_engine.run.process import is_alive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from andrea_engine.model.flat import FlatParameters
+
+CHECK_EVERY = 100  # steps
+PATIENCE = timedelta(hours=6)  # a leader may save, sample and validate for so long; one that ends is noticed at once
+_TRAIN, _END = 1, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which of `size` processes this one is, of which `local_size` are on this machine; as torchrun tells."""
+
+    rank: int = 0
+    size: int = 1
+    local_size: int = 1
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> Place:
+        """Raises ConfigError for what torchrun cannot have set."""
+        try:
+            size = int(environment.get("WORLD_SIZE", "1"))
+            place = cls(int(environment.get("RANK", "0")), size, int(environment.get("LOCAL_WORLD_SIZE", str(size))))
+        except ValueError as error:
+            raise ConfigError(f"RANK, WORLD_SIZE and LOCAL_WORLD_SIZE must be numbers: {error}") from None
+        if not (0 <= place.rank < place.size and 1 <= place.local_size <= place.size):
+            raise ConfigError(f"rank {place.rank} of {place.size} is none; unset RANK and WORLD_SIZE, or use torchrun")
+        return place
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One step: the whole batch, int64 [sequences, context + 1]."""
+
+    step: int
+    lr: float
+    batch: Tensor
+
+
+class Ranks:
+    """The connection to the others. All of them make the same calls in the same order.
+
+    Every call raises RunError when one of the others has gone.
+    """
+
+    def __init__(self, place: Place, device: Any, batch_shape: tuple[int, int]) -> None:
+        """Waits for all of them. `batch_shape`: sequences and tokens of a batch."""
+        import torch
+        import torch.distributed as dist
+
+        self.place = place
+        self._torch, self._dist = torch, dist
+        if batch_shape[0] % place.size:
+            raise ConfigError(
+                f"{place.size} processes cannot share a batch of {batch_shape[0]} sequences: set schedule.batch to a "
+                f"multiple of {place.size}, or --nproc to a divisor of {batch_shape[0]}"
+            )
+        self._peers: list[tuple[int, int]] = []
+        self._batch_shape = batch_shape
+        backend = "nccl" if torch.device(device).type == "cuda" else "gloo"
+        try:
+            dist.init_process_group(backend, timeout=PATIENCE)
+            self._control = dist.new_group(backend="gloo", timeout=PATIENCE)  # numbers that the host knows
+            self._peers = [(int(pid), int(host)) for pid, host in self._gather([os.getpid(), _host()])]
+        except RuntimeError as error:
+            raise RunError(f"the {place.size} processes of this run did not find each other: {error}") from error
+
+    # -- from the leader ----------------------------------------------------------------------------------------
+
+    def share(self, flat: FlatParameters) -> None:
+        """All get the leader's weights and moments."""
+        with self._watching():
+            for buffer in (flat.w, flat.m, flat.v):
+                self._dist.broadcast(buffer, 0)
+
+    def order(self, step: int, lr: float, batch: Tensor) -> None:
+        """The leader has a step made: it goes on with it itself."""
+        self._send(_TRAIN, step, lr, batch)
+
+    def dismiss(self) -> None:
+        """The leader lets the others go."""
+        self._send(_END, 0, 0.0, self._torch.zeros(self._batch_shape, dtype=self._torch.int64))
+
+    def _send(self, word: int, step: int, lr: float, batch: Tensor) -> None:
+        head = self._torch.tensor([word, step, _bits(lr)], dtype=self._torch.int64)
+        with self._watching():
+            self._dist.broadcast(self._torch.cat([head, batch.flatten()]), 0, group=self._control)
+
+    def receive(self) -> Order | None:
+        """The next step for a follower; None when it is dismissed."""
+        count = self._batch_shape[0] * self._batch_shape[1]
+        message = self._torch.empty(3 + count, dtype=self._torch.int64)
+        with self._watching():
+            self._dist.broadcast(message, 0, group=self._control)
+        word, step, bits = message[:3].tolist()
+        return None if word == _END else Order(step, _number(bits), message[3:].view(self._batch_shape))
+
+    # -- among all ----------------------------------------------------------------------------------------------
+
+    def part(self, batch: Tensor) -> Tensor:
+        """This process's rows of a batch."""
+        rows = len(batch) // self.place.size
+        return batch[self.place.rank * rows : (self.place.rank + 1) * rows]
+
+    def add_up(self, gradients: Tensor, loss: Tensor) -> Tensor:
+        """Replace the gradients by their sum over all; the mean of their losses (0-d, on the device of `loss`)."""
+        with self._watching():
+            self._dist.all_reduce(gradients)
+            total = loss.detach().clone().to(gradients.device)
+            self._dist.all_reduce(total)
+        return total / self.place.size
+
+    def tell(self, latch: SignalLatch) -> None:
+        """The leader hears of the requests that came to the others."""
+        asked = [float(latch.save_asked is not None), float(latch.stop_asked is not None)]
+        flags = self._torch.tensor(asked, dtype=self._torch.float64)
+        with self._watching():
+            self._dist.all_reduce(flags, self._dist.ReduceOp.MAX, group=self._control)
+        if not self.place.leads:
+            latch.save_asked = None
+            return
+        now = time.time()
+        if flags[0] and latch.save_asked is None:
+            latch.save_asked = now
+        if flags[1] and latch.stop_asked is None:
+            latch.stop_asked = now
+
+    def compare(self, step: int, weights: Tensor) -> None:
+        """Every `CHECK_EVERY` steps: all have the same weights, or RunError names who has not."""
+        if step % CHECK_EVERY:
+            return
+        sum_of_bits = int(weights.view(self._torch.int32).sum(dtype=self._torch.int64))
+        sums = [one for (one,) in self._gather([sum_of_bits])]
+        others = [rank for rank, one in enumerate(sums) if one != sums[0]]
+        if others:
+            ranks = ", ".join(map(str, others))
+            raise RunError(
+                f"at step {step:,} the weights of rank {ranks} differ from the leader's: nothing after the last "
+                f"checkpoint is to be trusted; check the memory of these machines, then start again"
+            )
+
+    def leave(self) -> None:
+        """Nothing follows."""
+        self._dist.destroy_process_group()
+
+    def _gather(self, numbers: list[int]) -> list[list[int]]:
+        """The numbers of each rank."""
+        mine = self._torch.tensor(numbers, dtype=self._torch.int64)
+        all_of_them = [self._torch.empty_like(mine) for _ in range(self.place.size)]
+        with self._watching():
+            self._dist.all_gather(all_of_them, mine, group=self._control)
+        return [one.tolist() for one in all_of_them]
+
+    def _watching(self) -> _Watching:
+        return _Watching(self._peers, self.place.rank)
+
+
+class _Watching:
+    """Says who has gone instead of how the connection broke."""
+
+    def __init__(self, peers: list[tuple[int, int]], rank: int) -> None:
+        self._peers = peers
+        self._rank = rank
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if not isinstance(error, RuntimeError) or isinstance(error, RunError):
+            return
+        here = _host()
+        gone = [
+            f"rank {rank} (process {pid})"
+            for rank, (pid, host) in enumerate(self._peers)
+            if rank != self._rank and host == here and not is_alive(pid)
+        ]
+        who = f"{' and '.join(gone)} has ended" if gone else f"a process of this run cannot be reached ({error})"
+        raise RunError(f"{who}; start the run again, it goes on from its last checkpoint") from error
+
+
+def _host() -> int:
+    return zlib.crc32(socket.gethostname().encode())
+
+
+def _bits(number: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+def _number(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
