@@ -53,7 +53,10 @@ class Audit:
 
     def halted_already(self, step: int) -> str | None:
         """Count the stored samples. Returns why the run must not simply go on, None when it may."""
-        self._samples = [sample for sample in self._samples if sample.step <= step]
+        kept = [sample for sample in self._samples if sample.step <= step]
+        if len(kept) < len(self._samples):  # the others are of steps that a crash took back: they are made again
+            self._samples = kept
+            self._store(step)
         if self._context.options.override_halt:
             self._counted_after = step
             self._context.events.append("override", step=step, reason="--override-halt")
@@ -121,18 +124,20 @@ class Audit:
             self._saver.serve_request(state.step)
 
     def _judge(self, sample: Sample) -> str | None:
-        context = self._context
         self._samples.append(sample)
-        try:
-            write_samples(context.directory.samples, self._samples)
-        except OSError as error:
-            context.events.append("error", step=sample.step, error=f"samples cannot be written: {error.strerror}")
+        self._store(sample.step)
         before, self.status = self.status, self._observe(sample)
         self._record(sample, before)
         say(f"sample at step {sample.step:,}: {scores_of(sample).total:.1f} of 100")
         if self.status.halt_reason is None:
             return None
         return f"halted by the coherence gate at step {sample.step:,}: {self.status.halt_reason}"
+
+    def _store(self, step: int) -> None:
+        try:
+            write_samples(self._context.directory.samples, self._samples)
+        except OSError as error:
+            self._context.events.append("error", step=step, error=f"samples cannot be written: {error.strerror}")
 
     def _record(self, sample: Sample, before: GateStatus) -> None:
         """The events of a sample: its scores with the gate's counters, and each alarm that came or went."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from signal import SIGTERM, SIGUSR1
 
+from andrea_engine.run.checkpoint import checkpoint_name
 from andrea_engine.run.samples import read_samples
 from tests.support import records
 from tests.support.engines import Engine, Engines
 from tests.support.inprocess import andrea_engine
-from tests.support.tiny import make_run
+from tests.support.tiny import EVERY, make_run
 
 TOKENS = 600
 SLOW_SAMPLES = {
@@ -49,6 +50,18 @@ def test_signals_while_sampling(engines: Engines, tmp_path: Path) -> None:
     straight = make_run(tmp_path / "straight", SLOW_SAMPLES)
     assert andrea_engine("train", straight.path, "--steps", stop.step + 2).code == 0
     records.assert_same_run(directory, straight, stop.step + 2)
+
+
+def test_a_sample_of_steps_that_were_taken_back_is_not_shown_as_the_newest(tmp_path: Path) -> None:
+    directory = make_run(tmp_path / "run")
+    assert andrea_engine("train", directory.path, "--steps", 3 * EVERY).code == 0
+    assert records.sample_steps(directory) == [EVERY, 2 * EVERY, 3 * EVERY]
+    before = records.trained(directory)
+    (directory.path / checkpoint_name(3 * EVERY)).unlink()  # as a crash leaves it that came before it was durable
+    assert andrea_engine("train", directory.path, "--steps", 2 * EVERY).code == 0
+    assert records.trained(directory) == before[:2]
+    assert andrea_engine("train", directory.path, "--steps", 3 * EVERY).code == 0
+    assert records.trained(directory) == before, "it was made again, the same"
 
 
 def _wait_sampling(engine: Engine) -> int:
