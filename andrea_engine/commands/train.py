@@ -7,7 +7,7 @@ import argparse
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.errors import ConfigError, ExitCode
 
-SWITCHES = ("--override-halt", "--no-halt", "--deterministic")
+SWITCHES = ("override_halt", "no_halt", "accept_damaged_record", "deterministic")
 HELP = "train or resume a run; SIGUSR1 saves and goes on, SIGTERM saves and stops"
 
 
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
 
     if options.steps is not None and options.steps < 1:
         raise ConfigError(f"--steps must be 1 or more, got {options.steps}")
-    if options.nproc is not None:
+    if options.nproc is not None and options.nproc != 1:
         return _launch(options)
     try:
         return train(
@@ -55,8 +55,8 @@ def _launch(options: argparse.Namespace) -> ExitCode:
     from andrea_engine.train.launcher import launch
 
     batch = load_config(options.run).schedule.batch
-    if options.nproc < 1 or batch % options.nproc:
+    if options.nproc < 2 or batch % options.nproc:
         raise ConfigError(f"--nproc must divide the batch of {batch} sequences, got {options.nproc}")
-    switches = [name for name in SWITCHES if getattr(options, name[2:].replace("-", "_"), False)]
+    switches = [f"--{name.replace('_', '-')}" for name in SWITCHES if getattr(options, name)]
     steps = [] if options.steps is None else ["--steps", str(options.steps)]
     return launch(options.run, options.nproc, [*switches, *steps])

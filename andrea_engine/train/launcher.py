@@ -6,6 +6,8 @@ reaches the leader, whose exit code is also the one that counts: torchrun's own 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
 from andrea_engine.run.heartbeat import read_heartbeat
 from andrea_engine.run.launch import request
+from andrea_engine.run.process import is_alive
 
 _PASSED_ON = {
     signal.SIGUSR1: "save",
@@ -41,14 +44,35 @@ def launch(directory: RunDirectory, processes: int, arguments: Sequence[str]) ->
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     command += [f"--shutdown-timeout={GRACE}", "-m", "andrea_engine", "train", str(directory.path), *arguments]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0) as agent:
+    # One that reaches torchrun itself would end it and leave its workers behind: it does nothing instead.
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        process_group=0,
+        preexec_fn=_ignore_save,  # noqa: PLW1509  (this process has one thread)
+        env={"OMP_NUM_THREADS": "1", **os.environ},  # torchrun would say so; each engine sets its own number
+    ) as agent:
         while True:
             try:
                 agent.wait(LOOK)
                 break
             except subprocess.TimeoutExpired:
                 _pass_on(directory, agent, asked, began)
+    _wait_for_leader(directory)
     return _outcome(directory, agent.returncode, began)
+
+
+def _ignore_save() -> None:
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+def _wait_for_leader(directory: RunDirectory) -> None:
+    """torchrun may have been killed: then the run saves and ends, too."""
+    deadline = time.monotonic() + GRACE
+    with contextlib.suppress(RunError):
+        leader = request(directory, "stop")
+        while is_alive(leader) and time.monotonic() < deadline:
+            time.sleep(LOOK)
 
 
 def _pass_on(directory: RunDirectory, agent: subprocess.Popen[bytes], asked: list[str], began: float) -> None:
