@@ -33,7 +33,7 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     if options.steps is not None and options.steps < 1:
         raise ConfigError(f"--steps must be 1 or more, got {options.steps}")
     if options.nproc is not None and options.nproc != 1:
-        return _launch(options)
+        return _launch(options, latch)
     try:
         return train(
             options.run,
@@ -50,13 +50,15 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
         latch.retire()
 
 
-def _launch(options: argparse.Namespace) -> ExitCode:
+def _launch(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     from andrea_engine.run.config import load_config
+    from andrea_engine.run.lock import require_free
     from andrea_engine.train.launcher import launch
 
     batch = load_config(options.run).schedule.batch
     if options.nproc < 2 or batch % options.nproc:
         raise ConfigError(f"--nproc must divide the batch of {batch} sequences, got {options.nproc}")
+    require_free(options.run)  # or torchrun would wrap that sentence into its own
     switches = [f"--{name.replace('_', '-')}" for name in SWITCHES if getattr(options, name)]
     steps = [] if options.steps is None else ["--steps", str(options.steps)]
-    return launch(options.run, options.nproc, [*switches, *steps])
+    return launch(options.run, options.nproc, [*switches, *steps], latch)

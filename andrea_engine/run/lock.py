@@ -66,6 +66,12 @@ def _holder(directory: RunDirectory) -> str:
     return "another engine"
 
 
+def require_free(directory: RunDirectory) -> None:
+    """Raises LockedError while an engine on this machine holds the lock. It may be taken the moment after."""
+    if is_locked(directory):
+        raise LockedError(f"{directory.path} is in use by {_holder(directory)}")
+
+
 def is_locked(directory: RunDirectory) -> bool:
     """True while an engine on this machine holds the lock."""
     if lock_holders(directory.lock):

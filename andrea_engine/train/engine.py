@@ -112,6 +112,9 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
 
 
 def _follow(config: RunConfig, options: TrainOptions, latch: SignalLatch) -> ExitCode:
+    latch.disarm()  # until all processes have met there is nothing to finish: a signal ends this one
+    if latch.stopping:
+        return ExitCode.OK
     from andrea_engine.train.follower import follow
 
     return follow(config, latch, deterministic=options.deterministic)

@@ -40,8 +40,8 @@ def make_step(
 
 
 def follow(config: RunConfig, latch: SignalLatch, *, deterministic: bool) -> ExitCode:
-    """Make the steps that the leader orders until it ends. Raises RunError when it has gone."""
-    latch.disarm()  # until all have met there is nothing to finish: a signal ends this process
+    """Make the steps that the leader orders until it ends; signals have their ordinary effect until all have met.
+    Raises RunError when the leader has gone."""
     environment = choose_environment(config, deterministic=deterministic)
     flat = FlatParameters(ModelShape.of(config), environment.device)
     ranks = join_ranks(config, environment)

@@ -19,9 +19,9 @@ from andrea_engine.run.events import read_events
 from andrea_engine.run.heartbeat import read_heartbeat
 from andrea_engine.train.ranks import CHECK_EVERY, Place
 from tests.support import records
-from tests.support.engines import wait_until
+from tests.support.engines import Engines, wait_until
 from tests.support.inprocess import andrea_engine
-from tests.support.tiny import EVERY, make_run
+from tests.support.tiny import EVERY, RARELY, make_run
 
 
 class Pair:
@@ -139,3 +139,30 @@ def test_a_place_is_what_torchrun_tells() -> None:
     for wrong in ({"RANK": "2", "WORLD_SIZE": "2"}, {"RANK": "x", "WORLD_SIZE": "2"}, {"LOCAL_WORLD_SIZE": "3"}):
         with pytest.raises(ConfigError):
             Place.of(wrong)
+
+
+def test_an_engine_that_holds_the_run_is_left_alone(engines: Engines, tmp_path: Path) -> None:
+    """Found before torchrun is started, or, where it starts at the same moment, by the leader."""
+    directory = make_run(tmp_path / "run", RARELY)
+    engine = engines.start(directory)
+    engine.wait_step(3)
+    refused = andrea_engine("train", directory.path, "--nproc", 2)
+    assert (refused.code, refused.err.count("\n")) == (ExitCode.LOCKED, 1)
+    code = launch_unchecked(directory)
+    assert code == ExitCode.FAILED
+    engine.goes_on()
+    assert engine.saves_asked() == 0
+
+
+def launch_unchecked(directory: RunDirectory) -> int:
+    """The launcher alone, without the look at the lock before it."""
+    code = """
+import sys
+from pathlib import Path
+from andrea_engine.latch import SignalLatch
+from andrea_engine.run.directory import RunDirectory
+from andrea_engine.train.launcher import launch
+sys.exit(launch(RunDirectory(Path(sys.argv[1])), 2, [], SignalLatch()))
+"""
+    command = [sys.executable, "-c", code, str(directory.path)]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode
