@@ -51,7 +51,7 @@ class EntriesReader:
     def share(self) -> float:
         """How much of the record has been read."""
         if self.complete or not self.record.size:
-            return 1.0
+            return 0.0 if self._ahead is not None else 1.0  # nothing has come from the other process yet
         return min(1.0, self.record.end / self.record.size)
 
     @property

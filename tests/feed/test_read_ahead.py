@@ -89,6 +89,13 @@ def test_the_whole_record_comes_over_and_new_entries_follow(long_run: RunDirecto
         long_run.journal.unlink()
 
 
+def test_nothing_read_yet_is_no_whole_record(long_run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ahead, "PATIENCE", 0.0)  # the process has not even started
+    with reading(long_run) as reader:
+        first = reader.poll()
+        assert (first.complete, first.read_share) == (False, 0.0)
+
+
 def test_a_process_that_is_killed_leaves_the_rest_to_the_reader(long_run: RunDirectory) -> None:
     record = Record()
     with reading(long_run) as reader:
