@@ -263,7 +263,7 @@ class AndreaApp(App[ExitState]):
         while len(self.screen_stack) > 1 and not isinstance(self.screen, RunsScreen):
             self.pop_screen()
         if isinstance(self.screen, RunsScreen):
-            self.screen.came_from = path
+            self.screen.lead_back_to(path)
         else:
             self.push_screen(RunsScreen(path.absolute().parent, path))
 

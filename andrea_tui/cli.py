@@ -229,11 +229,10 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
         raise ConfigError(
             f"this is no terminal that can show the console; print the facts with: andrea-tui {directory.path} --once"
         )
-    ahead = None
-    if options.replay is None and (directory.exists() or directory.is_foreign_run()):
-        from andrea_tui.feed.read_ahead import ReadAhead
+    from andrea_tui.feed.read_ahead import ReadAhead
 
-        ahead = ReadAhead.of(directory.loss_record())  # while this process imports all that draws
+    # It reads while this process imports all that draws.
+    ahead = ReadAhead.of(directory.loss_record()) if options.replay is None else None
     gc.disable()  # nothing that is made until the first frame is garbage: the app lets the collector in after it
     from andrea_tui.app import LEAVE_SIGNALS, AndreaApp
     from andrea_tui.plotting.format import to_ascii

@@ -16,7 +16,6 @@ from typing import NoReturn
 from andrea_engine.run.errors import ConfigError
 from andrea_engine.run.plain import clean
 
-SCHEME = "ssh://"
 # Neither user nor host may begin with a dash: `ssh` would take it for an option.
 _PLACE = re.compile(
     r"ssh://(?:(?P<user>[\w.][\w.-]*)@)?(?P<host>[\w.][\w.-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?/(?P<path>.+)",

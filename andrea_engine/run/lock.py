@@ -41,7 +41,7 @@ def _acquire(directory: RunDirectory) -> int | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise LockedError(f"{directory.path} is in use by {_holder(directory)}") from None
+        raise _locked(directory) from None
     except OSError as error:
         os.close(descriptor)
         raise ConfigError(
@@ -54,6 +54,10 @@ def _acquire(directory: RunDirectory) -> int | None:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, holder + b"\n", 0)
     return descriptor
+
+
+def _locked(directory: RunDirectory) -> LockedError:
+    return LockedError(f"{directory.path} is in use by {_holder(directory)}")
 
 
 def _holder(directory: RunDirectory) -> str:
@@ -69,7 +73,7 @@ def _holder(directory: RunDirectory) -> str:
 def require_free(directory: RunDirectory) -> None:
     """Raises LockedError while an engine on this machine holds the lock. It may be taken the moment after."""
     if is_locked(directory):
-        raise LockedError(f"{directory.path} is in use by {_holder(directory)}")
+        raise _locked(directory)
 
 
 def is_locked(directory: RunDirectory) -> bool:

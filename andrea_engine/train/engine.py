@@ -23,7 +23,7 @@ from andrea_engine.run.process import is_alive
 from andrea_engine.train.hooks import AlarmHook
 from andrea_engine.train.ranks import Place
 from andrea_engine.train.reporter import Reporter
-from andrea_engine.train.torch_import import import_torch, import_whole_torch
+from andrea_engine.train.torch_import import import_torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,12 @@ def say(text: str) -> None:
 def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) -> ExitCode:
     """Train a run until its target, a request to stop, or a halt. Raises RunError for what stops it earlier."""
     config = load_config(directory)
-    place = Place.of()
-    if not place.leads:
+    # Idle OpenMP threads spin by default; on a machine with other work that costs two thirds of the speed. Read once,
+    # when PyTorch loads its OpenMP library. A value from outside wins.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    if not Place.of().leads:
         return _follow(config, options, latch)
     lock = EngineLock(directory)
     history = read_events(directory.events)
@@ -81,14 +85,8 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
     context = EngineContext(directory, config, options, latch, events, history, reporter)
     hook = AlarmHook(config.on_alarm, directory.path, context.notice)
     events.observer = hook.observe
-    # Idle OpenMP threads spin by default; on a machine with other work that costs two thirds of the speed. Read once,
-    # when PyTorch loads its OpenMP library. A value from outside wins.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
-    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     gc.disable()  # the imports make a million objects that live as long as the engine: looking for garbage is vain
-    # Connecting to other processes loads what is left out of a lean import.
-    torch_import = threading.Thread(target=import_torch if place.size == 1 else import_whole_torch, daemon=True)
+    torch_import = threading.Thread(target=import_torch, daemon=True)
     torch_import.start()  # a second of reading libraries, while this thread prepares the data
     reporter.set(total_steps=config.schedule.steps, target_step=options.until_step or config.schedule.steps)
     reporter.start()

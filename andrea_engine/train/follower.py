@@ -52,7 +52,6 @@ def follow(config: RunConfig, latch: SignalLatch, *, deterministic: bool) -> Exi
     gc.freeze()
     while (order := ranks.receive()) is not None:
         training_step.run(order.batch, order.step, order.lr)
-        ranks.compare(order.step, flat.w)
-        ranks.tell(latch)
+        ranks.end_step(order.step, flat.w, latch)
     ranks.leave()
     return ExitCode.OK

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.errors import ConfigError, RunError
 from andrea_engine.run.process import is_alive
+from andrea_engine.train.torch_import import complete_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,6 +80,7 @@ class Ranks:
         import torch
         import torch.distributed as dist
 
+        complete_torch()
         self.place = place
         self._torch, self._dist = torch, dist
         if batch_shape[0] % place.size:
@@ -141,7 +143,14 @@ class Ranks:
             self._dist.all_reduce(total)
         return total / self.place.size
 
-    def tell(self, latch: SignalLatch) -> None:
+    def end_step(self, step: int, weights: Tensor, latch: SignalLatch) -> None:
+        """After a step: the leader hears of the requests that came to the others, and now and then all weights are
+        compared. Raises RunError where they differ."""
+        if step % CHECK_EVERY == 0:
+            self._compare(step, weights)
+        self._tell(latch)
+
+    def _tell(self, latch: SignalLatch) -> None:
         """The leader hears of the requests that came to the others."""
         asked = [float(latch.save_asked is not None), float(latch.stop_asked is not None)]
         flags = self._torch.tensor(asked, dtype=self._torch.float64)
@@ -156,10 +165,8 @@ class Ranks:
         if flags[1] and latch.stop_asked is None:
             latch.stop_asked = now
 
-    def compare(self, step: int, weights: Tensor) -> None:
-        """Every `CHECK_EVERY` steps: all have the same weights, or RunError names who has not."""
-        if step % CHECK_EVERY:
-            return
+    def _compare(self, step: int, weights: Tensor) -> None:
+        """All have the same weights, or RunError names who has not."""
         sum_of_bits = int(weights.view(self._torch.int32).sum(dtype=self._torch.int64))
         sums = [one for (one,) in self._gather([sum_of_bits])]
         others = [rank for rank, one in enumerate(sums) if one != sums[0]]

@@ -132,10 +132,8 @@ class TrainingStep:
             return StepResult(*self._queue.fetch(loss, self._optimizer.step_on_device(step, lr)))
         parts = torch.split(ids, size)
         total = sum(float(self._accumulate(part.to(self._flat.device), len(parts))) for part in parts)
-        mean = total / len(parts)
-        if self._ranks is not None:
-            mean = float(self._among_all(torch.tensor(mean, dtype=torch.float64)))
-        return StepResult(mean, self._optimizer.step(step, lr))
+        mean = self._among_all(torch.tensor(total / len(parts), dtype=torch.float64))
+        return StepResult(float(mean), self._optimizer.step(step, lr))
 
     def _among_all(self, loss: Tensor) -> Tensor:
         """Gradients and mean loss of all processes that share the batch."""

@@ -31,12 +31,7 @@ def import_torch() -> None:
     torch._C._set_generator_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)
 
 
-def import_whole_torch() -> None:
-    """`import torch` as it is."""
-    importlib.import_module("torch")
-
-
 def complete_torch() -> None:
-    """Import what `import_torch` left out. To be called before anything that loads the compiler: PyTorch's circles
-    of imports close in its own order only."""
+    """Import what `import_torch` left out. To be called before anything that loads the compiler, as connecting to other
+    processes does: PyTorch's circles of imports close in its own order only."""
     importlib.import_module(_SHAPES)

@@ -123,8 +123,7 @@ class Trainer:
             self.ranks.order(step, lr, torch.from_numpy(batch))
         result = self.training_step.run(batch, step, lr)
         if self.ranks is not None:
-            self.ranks.compare(step, self.flat.w)
-            self.ranks.tell(self.context.latch)
+            self.ranks.end_step(step, self.flat.w, self.context.latch)
         if preparing:
             self.context.reporter.enter("training", note=self.pivot.note)
         loss, grad_norm = result.loss, result.grad_norm

@@ -28,7 +28,7 @@ class Columns:
     """One or more entries of strictly increasing steps. In the columns NaN is unknown, in `facts` +inf is not finite.
 
     `known` counts what is known of `ema` and of each fact. `source_ids` are indices of `source_names`. `nonfinite`:
-    index and names of each entry that names numbers that were not finite. `energy` is that of these entries.
+    index of each entry that names numbers that were not finite. `energy` is that of these entries.
     """
 
     steps: array[float]
@@ -38,7 +38,7 @@ class Columns:
     known: dict[str, int]
     source_ids: array[int]
     source_names: list[str | None]
-    nonfinite: list[tuple[int, list[str]]]
+    nonfinite: list[int]
     last: LossEntry
     energy: EnergySpan | None
 
@@ -58,11 +58,11 @@ def columns_of(entries: Sequence[LossEntry]) -> Columns:
         else:
             facts[name] = numbers
     marked = [entry.nonfinite for entry in entries]
-    nonfinite: list[tuple[int, list[str]]] = []
+    nonfinite: list[int] = []
     if marked.count(msgspec.UNSET) < len(marked):
-        nonfinite = [(index, list(names)) for index, names in enumerate(marked) if names]
-    for index, names in nonfinite:
-        for name in names:
+        nonfinite = [index for index, names in enumerate(marked) if names]
+    for index in nonfinite:
+        for name in entries[index].nonfinite or ():
             if name in facts and math.isnan(facts[name][index]):
                 facts[name][index] = math.inf
                 known[name] += 1
@@ -125,7 +125,7 @@ class Header(msgspec.Struct, kw_only=True):
     count: int = 0
     known: dict[str, int] = {}
     source_names: list[str | None] = []
-    nonfinite: list[tuple[int, list[str]]] = []
+    nonfinite: list[int] = []
     last: LossEntry | None = None
     energy: EnergySpan | None = None
 

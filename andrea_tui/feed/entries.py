@@ -103,9 +103,11 @@ class EntriesReader:
     def _read_ahead(self, ahead: ReadAhead) -> list[EntryBatch]:
         """What the other process has read by now. Where it ends, or is ended, this one goes on."""
         batches = []
-        for header, columns in ahead.take():
-            batches.append(EntryBatch((), header.drop_from, columns=columns))
-            self._follower.recorded = header.last
+        frame = ahead.take()
+        if frame is not None:
+            header, columns = frame
+            batches = [EntryBatch((), header.drop_from, columns=columns)]
+            self._follower.recorded = columns.last
         if ahead.state is not None:
             self.record.go_on_from(ahead.state)
         if ahead.ended:

@@ -34,7 +34,6 @@ class ReadAhead:
 
     def __init__(self, record: Path) -> None:
         """Raises OSError when the process cannot be started."""
-        self.record = record
         self.ended = False
         self.state: ReaderState | None = None
         self._stopped = False
@@ -66,18 +65,18 @@ class ReadAhead:
                     break
         self._process.wait()
 
-    def take(self) -> list[Frame]:
-        """The next frame that holds entries, after a short wait; [] when none has come, or none will."""
+    def take(self) -> tuple[Header, Columns] | None:
+        """The next frame that holds entries, after a short wait; None when none has come, or none will."""
         try:
             frame = self._frames.get(timeout=PATIENCE)
         except queue.Empty:
-            return []
+            return None
         if frame is None:
             self.ended = True
-            return []
+            return None
         header, columns = frame
         self.ended, self.state = header.done, header.state
-        return [frame] if columns is not None else []
+        return None if columns is None else (header, columns)
 
     def stop(self) -> None:
         """Nobody wants the rest."""

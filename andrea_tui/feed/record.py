@@ -99,7 +99,7 @@ class Record:
         for name, count in columns.known.items():
             self.known[name] += count
         self._add_sources(columns)
-        self.nonfinite_steps.extend([int(columns.steps[index]) for index, _ in columns.nonfinite])
+        self.nonfinite_steps.extend([int(columns.steps[index]) for index in columns.nonfinite])
 
     def _add_sources(self, columns: Columns) -> None:
         ids = self._source_ids

@@ -24,13 +24,15 @@ def send(path: Path, output: IO[bytes]) -> None:
     reader = LossReader(path)
     follower = BranchFollower()
     while True:
-        before = reader.end
-        entries = reader.read()
+        before = reader.state
+        batches = follower.follow(reader.read(), [])
         if reader.restarted or not reader.lines_format:
             return
-        for batch in follower.follow(entries, []):
-            write_frame(output, Header(state=reader.state, drop_from=batch.drop_from), batch.as_columns())
-        if reader.end == before:
+        for batch in batches:
+            # Whoever goes on behind one of several batches reads them all once more: none is lost.
+            state = reader.state if batch is batches[-1] else before
+            write_frame(output, Header(state=state, drop_from=batch.drop_from), batch.as_columns())
+        if reader.end == before.end:
             write_frame(output, Header(state=reader.state, done=True), None)
             return
 

@@ -113,7 +113,7 @@ class Store:
         if columns is None:
             self.last = batch.left
             return
-        for index, _ in columns.nonfinite:
+        for index in columns.nonfinite:
             if not math.isnan(columns.loss[index]):  # a lost loss is marked by the curve itself
                 add_mark(self.marks, RunMark(int(columns.steps[index]), "nonfinite"))
         self.last = columns.last

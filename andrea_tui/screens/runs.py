@@ -192,7 +192,7 @@ class RunsScreen(TableScreen[RunsListing]):
         super().__init__(RunsReader(root).poll, LOOK_SECONDS)
         self.table = RunsTable(root, chosen)
         self.root = root
-        self.came_from = chosen  # the run that the list was opened from
+        self._came_from = chosen  # the run that the list was opened from
         self._store = Store()  # the list shows no run in particular
 
     def compose(self) -> ComposeResult:
@@ -200,7 +200,7 @@ class RunsScreen(TableScreen[RunsListing]):
         yield self.table
         yield Input(placeholder="words in the name or the state; Enter keeps them, Esc shows all", id="filter")
         yield RunsFoot(id="savebar")
-        yield KeyLine(KEYS if self.came_from is None else [*KEYS, ("Esc", "back")])
+        yield KeyLine(self._keys)
 
     def on_mount(self) -> None:
         self.query_one(Input).display = False
@@ -248,12 +248,21 @@ class RunsScreen(TableScreen[RunsListing]):
         self.table.sort_rows()
         self._close_filter()
 
+    @property
+    def _keys(self) -> tuple[tuple[str, str], ...]:
+        return KEYS if self._came_from is None else (*KEYS, ("Esc", "back"))
+
+    def lead_back_to(self, path: Path) -> None:
+        """The list was opened from this run."""
+        self._came_from = path
+        self.query_one(KeyLine).show(self._keys)
+
     def action_back(self) -> None:
         """First to the list of all, then to the run that it was opened from."""
-        if self.table.words or self.query_one(Input).display or self.came_from is None:
+        if self.table.words or self.query_one(Input).display or self._came_from is None:
             self.action_unfilter()
         else:
-            self.post_message(self.Chosen(self.came_from))
+            self.post_message(self.Chosen(self._came_from))
 
     def _close_filter(self) -> None:
         self.query_one(Input).display = False

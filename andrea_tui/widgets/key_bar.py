@@ -62,6 +62,10 @@ class KeyLine(RowsWidget):
         super().__init__(id="keys")
         self._keys = tuple(keys)
 
+    def show(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Other keys from the next drawing on."""
+        self._keys = tuple(keys)
+
     def build(self, store: Store, width: int, height: int) -> list[Row]:
         return [[(" ", ""), *(run for key, label in self._keys for run in key_and_label(key, label))]]
 

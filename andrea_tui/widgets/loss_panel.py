@@ -56,7 +56,6 @@ class LossPanel(Panel):
         self._range = YRange()
         self._range_for: object = None
         self._chart, self._score_chart = StillChart(), StillChart()
-        self._limit = _Limit()
         self._memos = {role: ColumnMemo() for role in ("raw", "shown", "other", "y raw", "y shown", "y other")}
 
     # -- what is looked at --------------------------------------------------------------------------------------
@@ -271,7 +270,7 @@ class LossPanel(Panel):
 
     def _score_rows(self, store: Store, picture: Picture, frame: Frame, width: int, height: int) -> list[Row]:
         threshold = store.config.gate.threshold if store.config else 30.0
-        limit = self._limit.over(frame.lo, frame.hi, threshold)
+        limit = Series([frame.lo, frame.hi], [threshold, threshold])
         score = picture.score
         cursor = self._cursor_x(store, picture)
         curves = [Curve(limit, "grid", report=False), Curve(score, "line", report=False)]
@@ -331,20 +330,6 @@ class LossPanel(Panel):
         if self.frame is None or not 0 <= inside < self._plot.width:
             return None
         return self.frame.lo + (inside + 0.5) * self.frame.cell
-
-
-class _Limit:
-    """A level line, the same series as long as it is the same line."""
-
-    def __init__(self) -> None:
-        self._line = (0.0, 0.0, 0.0)
-        self._series = Series()
-
-    def over(self, lo: float, hi: float, level: float) -> Series:
-        if (lo, hi, level) != self._line:
-            self._line = (lo, hi, level)
-            self._series = Series([lo, hi], [level, level])
-        return self._series
 
 
 def _mark(mark: RunMark, x: float) -> Mark:

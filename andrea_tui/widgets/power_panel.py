@@ -104,7 +104,7 @@ class PowerPanel(Panel):
             age = store.updated - t.time if t.time else 0.0
             if age > STALE_SECONDS:
                 rows.append([(f"readings are {duration(age)} old", "warn")])
-            rows += _gpu_rows(t, store.updated, width, height) if t.gpus else _host_rows(t)
+            rows += _gpu_rows(t, store.updated, width, height) if t.gpus else _host_rows(t, width)
         rows += _energy_rows(store, width)
         rows.append(_rate_row(store, width, self.kind == "ascii"))
         last = store.last
@@ -210,17 +210,15 @@ def _cpu_share(t: Telemetry) -> str:
     return percent(None if t.cpu_percent is None else t.cpu_percent / 100)
 
 
-def _host_rows(t: Telemetry) -> list[Row]:
+def _host_rows(t: Telemetry, width: int) -> list[Row]:
+    """As much of the host's memory and load as fits whole."""
     used, total = size_bytes(t.memory_used), size_bytes(t.memory_total)
+    row: Row = [("CPU ", "dim"), (_cpu_share(t), ""), ("  mem ", "dim"), (used, "")]
+    load: Row = [(f"  load {fixed(t.load_1m, 1)}", "dim")]
+    of_total: Row = [*row, (f" of {total}", "dim")]
     return [
         [(t.gpu_problem or "no NVIDIA GPU", "dim")],
-        [
-            ("CPU ", "dim"),
-            (_cpu_share(t), ""),
-            ("  mem ", "dim"),
-            (used, ""),
-            (f" of {total}  load {fixed(t.load_1m, 1)}", "dim"),
-        ],
+        _fitting(width, [*of_total, *load], of_total, [*row, *load], row),
     ]
 
 

@@ -123,7 +123,7 @@ class SaveBar(RowsWidget):
         super().__init__(id="savebar")
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
-        return [shortened(self._line(store), width)]
+        return [shortened(self.plain(self._line(store)), width)]
 
     def _line(self, store: Store) -> Row:
         if store.condition.word in ("stalled", "suspended"):

@@ -23,6 +23,7 @@ from andrea_tui.feed import read_ahead
 from andrea_tui.feed.columns import Header, columns_of, read_frame, write_frame
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.record import Record
+from andrea_tui.feed.record_process import send
 from andrea_tui.feed.tailer import DirectoryReader
 from andrea_tui.feed.update import EntryBatch
 from benchmarks.console_record import make_run
@@ -161,6 +162,21 @@ def test_steps_that_were_trained_again_replace_the_older_ones(tmp_path: Path, mo
     assert list(record.steps) == [1, 2, 3, 4, 9]
     assert list(record.loss.values.values) == [1, 2, 6, 7, 8]
     assert [len(series) for series in dropped if series is not None] == [3]
+
+
+def test_who_goes_on_between_two_branches_of_one_piece_loses_neither(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    lines = [make_entry(step=s, loss=1.0).to_line() for s in (1, 2, 2, 3)]
+    record.write_bytes(b"[\n" + b",\n".join(lines) + b"\n]\n")
+    pipe = io.BytesIO()
+    send(record, pipe)
+    pipe.seek(0)
+    frames = []
+    while (frame := read_frame(pipe)) is not None:
+        frames.append(frame[0])
+    assert [header.drop_from for header in frames] == [None, 2, None]
+    assert [header.state.entries_read for header in frames] == [0, 4, 4]
+    assert [header.done for header in frames] == [False, False, True]
 
 
 def test_a_record_that_is_replaced_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ from andrea_tui.plotting.grid import Run
 from andrea_tui.plotting.raster import Kind, dots_per_cell
 from andrea_tui.plotting.scales import Scale
 
+FEW = 2  # points that are compared one by one
+
 
 class StillChart:
     """The last drawing of one chart, and what it was drawn from. `drawings` counts them."""
@@ -44,8 +46,9 @@ def _key(spec: ChartSpec, width: int, height: int, kind: Kind) -> object | None:
     for curve in spec.curves:
         curves.append((curve.style, curve.band, curve.join, curve.max_gap, curve.report, curve.dashed, curve.label))
         source = curve.source
-        if isinstance(source, Series):  # few points, and all of them known
-            curves.append((source.values, source.version, source.x_max))
+        if isinstance(source, Series):  # few points; a level line is a new one in each frame
+            few = len(source) <= FEW
+            curves.append(_points(source) if few else (source.values, source.version, source.x_max))
             continue
         if not isinstance(source, Remembered):
             return None
@@ -61,6 +64,10 @@ def _key(spec: ChartSpec, width: int, height: int, kind: Kind) -> object | None:
     around = (spec.x_lo, spec.x_hi, spec.y_lo, spec.y_hi, spec.log, tuple(spec.marks), spec.cursor, spec.message)
     looks = (spec.x_unit, spec.x_ticks, spec.x_end, spec.x_text, spec.label_width, spec.halo, spec.blank)
     return width, height, kind, around, looks, curves
+
+
+def _points(series: Series) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(series.xs[: len(series)]), tuple(series.values.values)
 
 
 def _newest(columns: Columns) -> int:
