@@ -75,8 +75,9 @@ class EntriesReader:
         if not self._begun:
             self._begun = True
             self._ahead = ReadAhead.of(self.record.path)
-        if self._ahead is not None:
-            return self._read_ahead(self._ahead)
+        ahead = self._ahead  # another thread may close this reader meanwhile
+        if ahead is not None:
+            return self._read_ahead(ahead)
         journal = self._journal_now()
         record = self.record
         end = record.end
@@ -115,10 +116,11 @@ class EntriesReader:
         return batches
 
     def close(self) -> None:
-        """End the process that reads for this one, if there is one."""
-        if self._ahead is not None:
-            self._ahead.stop()
-            self._ahead = None
+        """End the process that reads for this one, if there is one; from now on there will be none."""
+        self._begun = True
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.stop()
 
     def _journal_now(self) -> list[LossEntry]:
         """All that the journal holds. Read whole: each commit replaces it, and the new file may well get the inode

@@ -21,7 +21,8 @@ from andrea_tui.feed.columns import Columns, Header, read_frame
 WORTHWHILE = 4 << 20  # bytes of a record: a shorter one is read before the process has started
 FRAMES_AHEAD = 16  # of about a megabyte each, that wait for the console
 _PIPE_BYTES = 1 << 20
-PATIENCE = 0.2  # seconds that `take` waits for the next frame
+FIRST_PATIENCE = 2.0  # seconds that `take` waits for the first frame: an interpreter has to start
+PATIENCE = 0.2  # and for each later one
 
 Frame = tuple[Header, Columns | None]
 
@@ -68,7 +69,7 @@ class ReadAhead:
     def take(self) -> tuple[Header, Columns] | None:
         """The next frame that holds entries, after a short wait; None when none has come, or none will."""
         try:
-            frame = self._frames.get(timeout=PATIENCE)
+            frame = self._frames.get(timeout=FIRST_PATIENCE if self.state is None else PATIENCE)
         except queue.Empty:
             return None
         if frame is None:

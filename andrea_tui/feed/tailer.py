@@ -196,9 +196,9 @@ class Tailer:
         self._wake.set()
         self._first_taken.set()
         self._pending.release()
+        self._reader.close()  # first: a look may be waiting for what another process reads
         if self._thread.is_alive():  # one that never began cannot be waited for
             self._thread.join(timeout=2.0)
-        self._reader.close()
 
     def look_now(self) -> None:
         """Do not wait for the end of the pause: something is about to happen."""

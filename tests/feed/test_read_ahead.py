@@ -91,7 +91,7 @@ def test_the_whole_record_comes_over_and_new_entries_follow(long_run: RunDirecto
 
 
 def test_nothing_read_yet_is_no_whole_record(long_run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_ahead, "PATIENCE", 0.0)  # the process has not even started
+    monkeypatch.setattr(read_ahead, "FIRST_PATIENCE", 0.0)  # the process has not even started
     with reading(long_run) as reader:
         first = reader.poll()
         assert (first.complete, first.read_share) == (False, 0.0)
