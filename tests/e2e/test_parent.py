@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from signal import SIGHUP
@@ -35,3 +37,20 @@ else:
         assert parent.stdout.readline() == b"up\n"
         parent.kill()
         assert parent.communicate(timeout=15)[0] == b""
+
+
+def test_the_parent_waits_for_signals_and_the_console_does_not() -> None:
+    code = """
+import signal
+from andrea_tui.parent import guarded
+def console():
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, set())
+    print("blocked:", len(blocked))
+    return 0
+raise SystemExit(guarded(console))
+"""
+    master, slave = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", code], stdin=slave, stdout=slave, check=False, timeout=60)
+    os.close(slave)
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        assert (done.returncode, terminal.read(100).strip()) == (0, b"blocked: 0")
