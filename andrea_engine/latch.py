@@ -32,6 +32,10 @@ class SignalLatch:
     def disarm(self) -> None:
         """Give the signals their ordinary effect back, for the short commands."""
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        self.let_stop()
+
+    def let_stop(self) -> None:
+        """Give those that ask to stop their ordinary effect back; a save that is asked for is still noted."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

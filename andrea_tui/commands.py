@@ -177,6 +177,13 @@ def _not_in_replay(situation: Situation) -> str:
     return REPLAY if situation.replay else ""
 
 
+def _ranks_reason(situation: Situation) -> str:
+    if not situation.alive:
+        return "the engine is not running"
+    beat = situation.store.heartbeat
+    return "" if beat is not None and beat.ranks else "one process trains this run; nproc in run.toml gives it more"
+
+
 def _replay_reason(situation: Situation) -> str:
     return "" if situation.replay else "this is no replay; --replay 60 makes one"
 
@@ -225,6 +232,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("browse", ("b",), "checkpoints", "All checkpoints: pin, check, inspect, roll back, fork.", "View"),
     Command("runs", ("w",), "runs", "All runs beside this one; this run is left as it is.", "View", _not_in_replay),
     Command("samples", ("e",), "samples", "The newest samples, and the last good beside the first bad one.", "View"),
+    Command("ranks", ("n",), "", "All processes that train this run: how fast, and where.", "View", _ranks_reason),
     Command("log", ("v",), "log", "The engine's log and the events in full: follow, search, filter.", "View"),
     Command("search", ("slash",), "", "Search in the engine's log and the events.", "View"),
     Command("ask", ("a",), "ask", "Let the newest checkpoint continue a text of yours.", "View", _checkpoint_reason),

@@ -21,22 +21,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept-damaged-record", action="store_true", help="go on although .loss.json has unreadable lines"
     )
-    parser.add_argument("--nproc", type=int, metavar="N", help="so many processes of this machine share each batch")
+    parser.add_argument(
+        "--nproc", type=int, metavar="N", help="so many processes of this machine share each batch (device.nproc)"
+    )
     parser.add_argument(
         "--deterministic", action="store_true", help="the same bits on every run, also on CUDA; somewhat slower"
     )
 
 
 def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
+    from andrea_engine.run.config import load_config
     from andrea_engine.train.engine import TrainOptions, train
+    from andrea_engine.train.place import Place
 
     if options.steps is not None and options.steps < 1:
         raise ConfigError(f"--steps must be 1 or more, got {options.steps}")
-    if options.nproc is not None and options.nproc != 1:
-        return _launch(options, latch)
+    config = load_config(options.run)
+    if Place.of() == Place():  # else torchrun has started this process
+        processes = config.device.nproc if options.nproc is None else options.nproc
+        if processes != 1:
+            return _launch(options, processes, config.schedule.batch, latch)
+    elif options.nproc is not None:
+        raise ConfigError("--nproc starts torchrun itself; leave it out where torchrun starts this command")
     try:
         return train(
             options.run,
+            config,
             TrainOptions(
                 until_step=options.steps,
                 override_halt=options.override_halt,
@@ -50,15 +60,13 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
         latch.retire()
 
 
-def _launch(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
-    from andrea_engine.run.config import load_config
+def _launch(options: argparse.Namespace, processes: int, batch: int, latch: SignalLatch) -> ExitCode:
     from andrea_engine.run.lock import require_free
     from andrea_engine.train.launcher import launch
 
-    batch = load_config(options.run).schedule.batch
-    if options.nproc < 2 or batch % options.nproc:
-        raise ConfigError(f"--nproc must divide the batch of {batch} sequences, got {options.nproc}")
-    require_free(options.run)  # or torchrun would wrap that sentence into its own
+    if processes < 2 or batch % processes:
+        raise ConfigError(f"--nproc must divide the batch of {batch} sequences, got {processes}")
+    require_free(options.run)  # before anything is started
     switches = [f"--{name.replace('_', '-')}" for name in SWITCHES if getattr(options, name)]
     steps = [] if options.steps is None else ["--steps", str(options.steps)]
-    return launch(options.run, options.nproc, [*switches, *steps], latch)
+    return launch(options.run, processes, [*switches, *steps], latch)

@@ -120,7 +120,8 @@ class GateTable(Table, frozen=True):
 
 
 class DeviceTable(Table, frozen=True):
-    """`name`: auto, cpu, cuda or cuda:N. `threads`: CPU threads, 0 for as many as this process may use.
+    """`name`: auto, cpu, cuda or cuda:N. `nproc`: processes that share each batch, on CUDA one a device. `threads`: CPU
+    threads of each process, 0 for an equal share of those that may be used.
 
     `precision` of forward and backward; weights, gradients and moments are float32 always. auto: bf16 where the device
     multiplies it faster (CUDA from compute capability 8.0, CPUs with AMX), else fp32. `compile` the step with
@@ -129,6 +130,7 @@ class DeviceTable(Table, frozen=True):
     """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    nproc: Positive = 1
     threads: Count = 0
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: Literal["auto", "on", "off"] = "auto"
@@ -221,6 +223,8 @@ def parse_config(text: str, where: str) -> RunConfig:
         raise ConfigError(f"{where}: preset must be a name in quotes, one of {', '.join(preset_names())}")
     layers = _merged(tomllib.loads(preset_text(preset)), asked) if preset else asked
     _refuse_command_line(layers, where)
+    if "devices" in layers:
+        raise ConfigError(f"{where}: the table is called [device]; how many processes share a batch is nproc in it")
     try:
         config = msgspec.convert(layers, RunConfig)
     except msgspec.ValidationError as error:
@@ -269,6 +273,11 @@ def _check(config: RunConfig, where: str) -> None:
     if schedule.micro_batch and schedule.batch % schedule.micro_batch:
         raise ConfigError(
             f"{where}: schedule.micro_batch {schedule.micro_batch} does not divide schedule.batch {schedule.batch}"
+        )
+    if schedule.batch % config.device.nproc:
+        raise ConfigError(
+            f"{where}: device.nproc {config.device.nproc} does not divide schedule.batch {schedule.batch}: each "
+            f"process computes its share of the batch"
         )
     if config.sample.every % config.checkpoint.every and config.checkpoint.every % config.sample.every:
         raise ConfigError(

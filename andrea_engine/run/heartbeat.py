@@ -8,6 +8,7 @@ import msgspec
 
 from andrea_engine.run.io import atomic_write, read_optional
 from andrea_engine.run.loss_entry import dumps_strict
+from andrea_engine.run.rank_facts import Rank
 
 FILE_LIMIT = 1024 * 1024
 
@@ -30,12 +31,13 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
     `missing`: why a reading is not there, by its name. `problem`: why there are no fresh readings; those that stand
     here are then the last ones, of `time` (seconds since the epoch). `board`: UUID of the board of a MIG instance.
-    `used`: the run trains on it. `throttle`: what holds the clocks back, [] nothing. `energy_j`: since the driver
-    was loaded. Clocks are MHz.
+    `host`: another machine than the engine's, '' for its own. `used`: the run trains on it. `throttle`: what holds the
+    clocks back, [] nothing. `energy_j`: since the driver was loaded. Clocks are MHz.
     """
 
     uuid: str
     name: str
+    host: str = ""
     index: int | None = None
     board: str = ""
     used: bool | None = None
@@ -92,7 +94,8 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """State of the engine. `time` and `step_time` are seconds since the epoch, `step_seconds` a recent median.
 
-    `mfu`: share of the device's peak that training uses, None where the peak is not known.
+    `mfu`: share of the devices' peak that training uses, None where the peak is not known. `ranks`: all processes of a
+    run that has several, [] else; `agent`: pid of the torchrun that started this one.
     """
 
     pid: int
@@ -120,6 +123,8 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     saving: Saving | None = None
     last_save: LastSave | None = None
     telemetry: Telemetry | None = None
+    ranks: list[Rank] = []
+    agent: int | None = None
     curriculum: dict[str, object] | None = None
     problem: str = ""
     note: str = ""

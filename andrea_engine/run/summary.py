@@ -25,6 +25,7 @@ from andrea_engine.run.launch import engine_status
 from andrea_engine.run.loss_entry import LossEntry, current_branch
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.plain import clean
+from andrea_engine.run.rank_facts import Rank, Straggler, straggler
 from andrea_engine.run.samples import Sample, read_samples
 from andrea_engine.run.smoothing import Ema, trend
 from andrea_engine.run.state import read_state
@@ -81,6 +82,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float | None
     steps_per_minute: float | None
     tokens_per_second: float | None
+    ranks: list[Rank]
+    straggler: Straggler | None
     mfu: float | None
     eta_seconds: float | None
     power_w: float | None
@@ -168,6 +171,8 @@ def summarise(directory: RunDirectory) -> Summary:
         step_seconds=typical,
         steps_per_minute=60.0 / typical if typical else None,
         tokens_per_second=beat.tokens_per_second if beat and state.alive else None,
+        ranks=beat.ranks if beat and state.alive else [],
+        straggler=straggler(beat.ranks) if beat and state.alive else None,
         mfu=beat.mfu if beat and state.alive else None,
         eta_seconds=beat.eta_seconds if beat and state.alive else None,
         power_w=last.power_w if last else None,

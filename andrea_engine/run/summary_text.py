@@ -20,6 +20,9 @@ def render(s: Summary) -> str:
         where = f" on {clean(s.device)}" if s.device else ""
         lines.append(f"model       {s.n_params:,} parameters{where}")
     lines.append(f"step        {s.step:,}{f' of {s.total_steps:,}' if s.total_steps else ''}{_pace(s)}")
+    if s.ranks:
+        slow = f"; {clean(s.straggler.sentence)}" if s.straggler else ""
+        lines.append(f"ranks       {len(s.ranks):,} processes{slow}")
     if s.entries:
         ema = f"EMA {_number(s.ema)}{_trend(s)}"
         lines.append(f"loss        {_number(s.loss)}  {ema}  first {_number(s.first_loss)} nats")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from andrea_engine import __version__
 from andrea_engine.latch import SignalLatch
-from andrea_engine.run.config import RunConfig, load_config
+from andrea_engine.run.config import RunConfig
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
 from andrea_engine.run.events import Event, EventLog, read_events
@@ -21,7 +21,7 @@ from andrea_engine.run.io import remove_stale_temporaries
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.process import is_alive
 from andrea_engine.train.hooks import AlarmHook
-from andrea_engine.train.ranks import Place
+from andrea_engine.train.place import Place, stop_with_parent
 from andrea_engine.train.reporter import Reporter
 from andrea_engine.train.torch_import import import_torch
 
@@ -67,15 +67,17 @@ def say(text: str) -> None:
             sys.stdout.close()
 
 
-def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) -> ExitCode:
+def train(directory: RunDirectory, config: RunConfig, options: TrainOptions, latch: SignalLatch) -> ExitCode:
     """Train a run until its target, a request to stop, or a halt. Raises RunError for what stops it earlier."""
-    config = load_config(directory)
     # Idle OpenMP threads spin by default; on a machine with other work that costs two thirds of the speed. Read once,
     # when PyTorch loads its OpenMP library. A value from outside wins.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-    if not Place.of().leads:
+    place = Place.of()
+    if place.size > 1:
+        stop_with_parent()
+    if not place.leads:
         return _follow(config, options, latch)
     lock = EngineLock(directory)
     history = read_events(directory.events)
@@ -110,7 +112,7 @@ def train(directory: RunDirectory, options: TrainOptions, latch: SignalLatch) ->
 
 
 def _follow(config: RunConfig, options: TrainOptions, latch: SignalLatch) -> ExitCode:
-    latch.disarm()  # until all processes have met there is nothing to finish: a signal ends this one
+    latch.let_stop()  # until all processes have met there is nothing to finish
     if latch.stopping:
         return ExitCode.OK
     from andrea_engine.train.follower import follow

@@ -17,7 +17,7 @@ from andrea_engine.model.shape import ModelShape
 from andrea_engine.run.config import RunConfig
 from andrea_engine.run.errors import ConfigError
 from andrea_engine.telemetry.peaks import MatmulPrecision, peak_tflops
-from andrea_engine.train.ranks import Place
+from andrea_engine.train.place import Place
 from andrea_engine.train.torch_import import complete_torch
 
 Precision = Literal["fp32", "bf16"]
@@ -110,15 +110,14 @@ def choose_environment(config: RunConfig, *, deterministic: bool = False) -> Env
     table = config.device
     deterministic = deterministic or table.deterministic
     _set_deterministic(deterministic)
-    device = _device(table.name)
     place = Place.of()
+    device = _device(table.name, place)
     threads = table.threads or max(1, available_threads() // place.local_size)
     torch.set_num_threads(threads)
     is_cuda = device.type == "cuda"
     device_name = torch.cuda.get_device_name(device) if is_cuda else _cpu_name()
     capability = torch.cuda.get_device_capability(device) if is_cuda else None
     precision = _precision(table.precision, capability, device_name)
-    micro_batch = config.schedule.micro_batch
     environment = Environment(
         device=str(device),
         device_name=device_name,
@@ -128,7 +127,7 @@ def choose_environment(config: RunConfig, *, deterministic: bool = False) -> Env
         machine=platform.machine(),
         world_size=place.size,
         precision=precision,
-        micro_batch=0 if micro_batch * place.size == config.schedule.batch else micro_batch,
+        micro_batch=_micro_batch(config.schedule.micro_batch, config.schedule.batch // place.size),
         compile=_compile(table.compile, capability),
         cuda_graphs=_cuda_graphs(config, device, device_name, precision),
         deterministic=deterministic,
@@ -165,15 +164,32 @@ def compile_obstacle(capability: tuple[int, int] | None) -> str | None:
     return None
 
 
-def _device(name: str) -> torch.device:
+def _device(name: str, place: Place) -> torch.device:
+    """Each process of a machine takes a CUDA device of its own."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError("device.name asks for CUDA, but PyTorch finds no CUDA device; use auto or cpu")
     device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"device.name is {name}, but there are only {torch.cuda.device_count()} CUDA devices")
+    if device.type != "cuda":
+        return device
+    count = torch.cuda.device_count()
+    if place.local_size > 1:
+        if ":" in name:
+            raise ConfigError(f"device.name is {name}, but {place.local_size} processes need a device each; use auto")
+        if place.local_size > count:
+            raise ConfigError(f"{place.local_size} processes need a CUDA device each, and there are {count}")
+        return torch.device("cuda", place.local_rank)
+    if (device.index or 0) >= count:
+        raise ConfigError(f"device.name is {name}, but there are only {count} CUDA devices")
     return device
+
+
+def _micro_batch(asked: int, rows: int) -> int:
+    """Sequences at a time, of the `rows` of this process: as asked or the next smaller divisor of them; 0 for all."""
+    if not asked or asked >= rows:
+        return 0
+    return next(size for size in range(asked, 0, -1) if rows % size == 0)
 
 
 def _set_deterministic(wanted: bool) -> None:
@@ -223,14 +239,6 @@ def _cuda_graphs(config: RunConfig, device: torch.device, device_name: str, prec
     tflops = peak_tflops(device_name, "bf16" if precision == "bf16" else "tf32")
     tokens = (config.schedule.micro_batch or config.schedule.batch) * config.model.context
     return tflops is not None and launch_bound(ModelShape.of(config), tokens, tflops)
-
-
-def counted_gpus(environment: Environment) -> frozenset[str] | None:
-    """NVML UUIDs of the devices whose energy belongs to the run; None counts all (UUID unknown to PyTorch)."""
-    if not environment.is_cuda:
-        return frozenset()
-    uuid = getattr(torch.cuda.get_device_properties(environment.device), "uuid", None)
-    return None if uuid is None else frozenset({f"GPU-{uuid}"})
 
 
 def _cpu_name() -> str:

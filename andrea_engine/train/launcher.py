@@ -1,13 +1,11 @@
 """`andrea-engine train RUN --nproc N`: N processes under torchrun; this one passes signals on to their leader.
 
-torchrun knows no "save and go on": SIGUSR1 would end it and leave its workers behind. So whoever signals this process
-reaches the leader, whose exit code is also the one that counts: torchrun's own tells only whether all went well.
+The leader's exit code is also the one that counts: torchrun's own tells only whether all went well.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -15,14 +13,13 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
-import psutil
-
 from andrea_engine.latch import SignalLatch
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.launch import request
-from andrea_engine.run.process import is_alive
+from andrea_engine.run.process import boot_id, is_alive
+from andrea_engine.train.agent import GRACE
 
 _PASSED_ON = {
     signal.SIGUSR1: "save",
@@ -30,7 +27,6 @@ _PASSED_ON = {
     signal.SIGINT: "stop",
     signal.SIGHUP: "stop",
 }
-GRACE = 300  # seconds that torchrun gives its workers to save, once it was told to end
 LOOK = 0.1  # seconds between two looks whether torchrun has ended
 
 
@@ -47,17 +43,12 @@ class _Launch:
         self._directory = directory
         self._asked: list[str] = []
         self._leader: Heartbeat | None = None
+        self._started = time.time()
         for number in _PASSED_ON:
             signal.signal(number, self._note)
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-        command += [f"--shutdown-timeout={GRACE}", "-m", "andrea_engine", "train", str(directory.path), *arguments]
-        self._agent = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            process_group=0,
-            preexec_fn=_ignore_save,  # noqa: PLW1509  (this process has one thread)
-            env={"OMP_NUM_THREADS": "1", **os.environ},  # torchrun would say so; each engine sets its own number
-        )
+        command = [sys.executable, "-m", "andrea_engine.train.agent", str(processes), str(directory.path), *arguments]
+        # A group of its own: a signal to this one's, as Ctrl+C is, shall be noted here and told to the leader once.
+        self._agent = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._asked.append(_PASSED_ON[signal.Signals(number)])
@@ -72,24 +63,22 @@ class _Launch:
                 break
             self._look_for_leader()
             self._pass_on()
+        self._look_for_leader()
         self._end_leader()
         beat = read_heartbeat(self._directory.heartbeat)
         if beat is not None and beat.exit_code is not None and self._is_ours(beat):
             return ExitCode(beat.exit_code)
-        return ExitCode.OK if code == 0 else ExitCode.FAILED
+        return ExitCode(code) if code in set(ExitCode) else ExitCode.FAILED
 
     def _look_for_leader(self) -> None:
         """It is the worker of our torchrun that reports."""
         beat = read_heartbeat(self._directory.heartbeat)
-        if beat is None or self._is_ours(beat):
-            return
-        with contextlib.suppress(psutil.Error, ValueError, OverflowError):
-            if psutil.Process(beat.pid).ppid() == self._agent.pid:
-                self._leader = beat
+        if beat is not None and self._is_ours(beat):
+            self._leader = beat
 
     def _is_ours(self, beat: Heartbeat) -> bool:
-        mine = self._leader
-        return mine is not None and (beat.pid, beat.process_start) == (mine.pid, mine.process_start)
+        """torchrun's number is in use as long as nobody has waited for it, and was another's before it was started."""
+        return beat.agent == self._agent.pid and beat.boot_id == boot_id() and beat.time >= self._started
 
     def _pass_on(self) -> None:
         """The requests noted so far, to the leader; before there is one, a stop ends torchrun."""
@@ -110,8 +99,3 @@ class _Launch:
             leader = request(self._directory, "stop", self._leader)
             while is_alive(leader) and time.monotonic() < deadline:
                 time.sleep(LOOK)
-
-
-def _ignore_save() -> None:
-    """For torchrun, which SIGUSR1 would end, with its workers left behind; the workers have handlers of their own."""
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)

@@ -5,7 +5,8 @@ knows nothing but its share of each batch: the leader sends it the whole batch w
 their gradients, and each makes the same optimizer step, so that the weights stay equal bit for bit. That is looked at
 every `CHECK_EVERY` steps.
 
-Who is told to save or to stop tells the leader with the next step. No torch at import time.
+Who is told to save or to stop tells the leader with the next step. About once a second each also tells how long its own
+work in a step takes, and one of each other machine what its devices use.
 """
 
 from __future__ import annotations
@@ -15,49 +16,33 @@ import socket
 import struct
 import time
 import zlib
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from statistics import median
+
+import msgspec
+import torch
+from torch import Tensor
 
 from andrea_engine.latch import SignalLatch
+from andrea_engine.model.flat import FlatParameters
 from andrea_engine.run.errors import ConfigError, RunError
 from andrea_engine.run.process import is_alive
+from andrea_engine.run.rank_facts import Rank
+from andrea_engine.telemetry.nodes import NodeReading
+from andrea_engine.train.environment import Environment
+from andrea_engine.train.place import Place
+from andrea_engine.train.stopwatch import Stopwatch
 from andrea_engine.train.torch_import import complete_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from andrea_engine.model.flat import FlatParameters
 
 CHECK_EVERY = 100  # steps
 PATIENCE = timedelta(hours=6)  # a leader may save, sample and validate for so long; one that ends is noticed at once
-_TRAIN, _END = 1, 0
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Which of `size` processes this one is, of which `local_size` are on this machine; as torchrun tells."""
-
-    rank: int = 0
-    size: int = 1
-    local_size: int = 1
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> Place:
-        """Raises ConfigError for what torchrun cannot have set."""
-        try:
-            size = int(environment.get("WORLD_SIZE", "1"))
-            place = cls(int(environment.get("RANK", "0")), size, int(environment.get("LOCAL_WORLD_SIZE", str(size))))
-        except ValueError as error:
-            raise ConfigError(f"RANK, WORLD_SIZE and LOCAL_WORLD_SIZE must be numbers: {error}") from None
-        if not (0 <= place.rank < place.size and 1 <= place.local_size <= place.size):
-            raise ConfigError(f"rank {place.rank} of {place.size} is none; unset RANK and WORLD_SIZE, or use torchrun")
-        return place
-
-    @property
-    def leads(self) -> bool:
-        return self.rank == 0
+_GONE_SECONDS = 3.0  # a process that is killed first closes its connections, and is gone a little later
+REPORT_SECONDS = 1.0
+RECENT_STEPS = 100
+_END, _TRAIN, _TRAIN_AND_REPORT = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +54,43 @@ class Order:
     batch: Tensor
 
 
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process tells of itself; `node` from one process of each machine but the leader's."""
+
+    rank: Rank
+    node: NodeReading | None = None
+
+
 class Ranks:
     """The connection to the others. All of them make the same calls in the same order.
 
-    Every call raises RunError when one of the others has gone.
+    Every call raises RunError when one of the others has gone. `reports`: the newest of all ranks. `read_node`: what
+    this process tells of its machine.
     """
 
-    def __init__(self, place: Place, device: Any, batch_shape: tuple[int, int]) -> None:
+    def __init__(self, place: Place, environment: Environment, batch_shape: tuple[int, int]) -> None:
         """Waits for all of them. `batch_shape`: sequences and tokens of a batch."""
-        import torch
-        import torch.distributed as dist
+        import torch.distributed as dist  # not needed where a run has one process
 
         complete_torch()
         self.place = place
-        self._torch, self._dist = torch, dist
+        self.reports: list[Report] = []
+        self.read_node: Callable[[], NodeReading | None] = lambda: None
+        self._dist = dist
         if batch_shape[0] % place.size:
             raise ConfigError(
                 f"{place.size} processes cannot share a batch of {batch_shape[0]} sequences: set schedule.batch to a "
                 f"multiple of {place.size}, or --nproc to a divisor of {batch_shape[0]}"
             )
+        device = torch.device(environment.device)
+        self._device_name = environment.device_name
         self._peers: list[tuple[int, int]] = []
         self._batch_shape = batch_shape
-        backend = "nccl" if torch.device(device).type == "cuda" else "gloo"
+        self._work = Stopwatch(device)
+        self._recent: deque[float] = deque(maxlen=RECENT_STEPS)
+        self._reporting = False
+        self._reported = float("-inf")
+        backend = "nccl" if device.type == "cuda" else "gloo"
         try:
             dist.init_process_group(backend, timeout=PATIENCE)
             self._control = dist.new_group(backend="gloo", timeout=PATIENCE)  # numbers that the host knows
@@ -108,25 +108,33 @@ class Ranks:
 
     def order(self, step: int, lr: float, batch: Tensor) -> None:
         """The leader has a step made: it goes on with it itself."""
-        self._send(_TRAIN, step, lr, batch)
+        now = time.monotonic()
+        self._reporting = now - self._reported >= REPORT_SECONDS
+        self._reported = now if self._reporting else self._reported
+        self._send(_TRAIN_AND_REPORT if self._reporting else _TRAIN, step, lr, batch)
+        self._work.start()
 
     def dismiss(self) -> None:
         """The leader lets the others go."""
-        self._send(_END, 0, 0.0, self._torch.zeros(self._batch_shape, dtype=self._torch.int64))
+        self._send(_END, 0, 0.0, torch.zeros(self._batch_shape, dtype=torch.int64))
 
     def _send(self, word: int, step: int, lr: float, batch: Tensor) -> None:
-        head = self._torch.tensor([word, step, _bits(lr)], dtype=self._torch.int64)
+        head = torch.tensor([word, step, _bits(lr)], dtype=torch.int64)
         with self._watching():
-            self._dist.broadcast(self._torch.cat([head, batch.flatten()]), 0, group=self._control)
+            self._dist.broadcast(torch.cat([head, batch.flatten()]), 0, group=self._control)
 
     def receive(self) -> Order | None:
         """The next step for a follower; None when it is dismissed."""
         count = self._batch_shape[0] * self._batch_shape[1]
-        message = self._torch.empty(3 + count, dtype=self._torch.int64)
+        message = torch.empty(3 + count, dtype=torch.int64)
         with self._watching():
             self._dist.broadcast(message, 0, group=self._control)
         word, step, bits = message[:3].tolist()
-        return None if word == _END else Order(step, _number(bits), message[3:].view(self._batch_shape))
+        if word == _END:
+            return None
+        self._reporting = word == _TRAIN_AND_REPORT
+        self._work.start()
+        return Order(step, _number(bits), message[3:].view(self._batch_shape))
 
     # -- among all ----------------------------------------------------------------------------------------------
 
@@ -137,23 +145,43 @@ class Ranks:
 
     def add_up(self, gradients: Tensor, loss: Tensor) -> Tensor:
         """Replace the gradients by their sum over all; the mean of their losses (0-d, on the device of `loss`)."""
+        self._work.stop()
         with self._watching():
             self._dist.all_reduce(gradients)
             total = loss.detach().clone().to(gradients.device)
             self._dist.all_reduce(total)
         return total / self.place.size
 
-    def end_step(self, step: int, weights: Tensor, latch: SignalLatch) -> None:
+    def end_step(self, step: int, weights: Tensor, latch: SignalLatch, *, counts: bool = True) -> None:
         """After a step: the leader hears of the requests that came to the others, and now and then all weights are
-        compared. Raises RunError where they differ."""
+        compared and all tell of themselves. `counts`: its time tells something of the next ones. Raises RunError where
+        weights differ."""
+        if counts:
+            self._recent.append(self._work.seconds())
         if step % CHECK_EVERY == 0:
             self._compare(step, weights)
         self._tell(latch)
+        if self._reporting:
+            gathered = self._gather_bytes(msgspec.json.encode(Report(rank=self._describe(), node=self.read_node())))
+            if self.place.leads:
+                self.reports = [msgspec.json.decode(one, type=Report) for one in gathered]
+
+    def _describe(self) -> Rank:
+        seconds = median(self._recent) if self._recent else None
+        tokens = self._batch_shape[0] * (self._batch_shape[1] - 1) / self.place.size
+        return Rank(
+            rank=self.place.rank,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            device=self._device_name,
+            step_seconds=seconds,
+            tokens_per_second=tokens / seconds if seconds else None,
+        )
 
     def _tell(self, latch: SignalLatch) -> None:
         """The leader hears of the requests that came to the others."""
         asked = [float(latch.save_asked is not None), float(latch.stop_asked is not None)]
-        flags = self._torch.tensor(asked, dtype=self._torch.float64)
+        flags = torch.tensor(asked, dtype=torch.float64)
         with self._watching():
             self._dist.all_reduce(flags, self._dist.ReduceOp.MAX, group=self._control)
         if not self.place.leads:
@@ -167,7 +195,7 @@ class Ranks:
 
     def _compare(self, step: int, weights: Tensor) -> None:
         """All have the same weights, or RunError names who has not."""
-        sum_of_bits = int(weights.view(self._torch.int32).sum(dtype=self._torch.int64))
+        sum_of_bits = int(weights.view(torch.int32).sum(dtype=torch.int64))
         sums = [one for (one,) in self._gather([sum_of_bits])]
         others = [rank for rank, one in enumerate(sums) if one != sums[0]]
         if others:
@@ -183,11 +211,21 @@ class Ranks:
 
     def _gather(self, numbers: list[int]) -> list[list[int]]:
         """The numbers of each rank."""
-        mine = self._torch.tensor(numbers, dtype=self._torch.int64)
-        all_of_them = [self._torch.empty_like(mine) for _ in range(self.place.size)]
+        mine = torch.tensor(numbers, dtype=torch.int64)
+        all_of_them = [torch.empty_like(mine) for _ in range(self.place.size)]
         with self._watching():
             self._dist.all_gather(all_of_them, mine, group=self._control)
         return [one.tolist() for one in all_of_them]
+
+    def _gather_bytes(self, data: bytes) -> list[bytes]:
+        """The bytes of each rank."""
+        lengths = [length for (length,) in self._gather([len(data)])]
+        mine = torch.zeros(max(lengths), dtype=torch.uint8)
+        mine[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        all_of_them = [torch.empty_like(mine) for _ in lengths]
+        with self._watching():
+            self._dist.all_gather(all_of_them, mine, group=self._control)
+        return [one[:length].numpy().tobytes() for one, length in zip(all_of_them, lengths, strict=True)]
 
     def _watching(self) -> _Watching:
         return _Watching(self._peers, self.place.rank)
@@ -206,14 +244,21 @@ class _Watching:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not isinstance(error, RuntimeError) or isinstance(error, RunError):
             return
+        deadline = time.monotonic() + _GONE_SECONDS
+        while not (gone := self._gone()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        first_line = (str(error).splitlines() or [""])[0]
+        who = f"{' and '.join(gone)} has ended" if gone else f"a process of this run cannot be reached ({first_line})"
+        raise RunError(f"{who}; start the run again, it goes on from its last checkpoint") from error
+
+    def _gone(self) -> list[str]:
+        """Those of this machine that have ended."""
         here = _host()
-        gone = [
+        return [
             f"rank {rank} (process {pid})"
             for rank, (pid, host) in enumerate(self._peers)
             if rank != self._rank and host == here and not is_alive(pid)
         ]
-        who = f"{' and '.join(gone)} has ended" if gone else f"a process of this run cannot be reached ({error})"
-        raise RunError(f"{who}; start the run again, it goes on from its last checkpoint") from error
 
 
 def _host() -> int:

@@ -22,7 +22,8 @@ from andrea_engine.telemetry.energy import EnergyMeter
 from andrea_engine.telemetry.monitor import Monitor
 from andrea_engine.train.checkpointing import content_problem, load_checkpoint
 from andrea_engine.train.engine import EngineContext, say
-from andrea_engine.train.environment import Environment, choose_environment, compile_obstacle, counted_gpus
+from andrea_engine.train.environment import Environment, choose_environment, compile_obstacle
+from andrea_engine.train.metering import make_monitor
 from andrea_engine.train.preparation import Prepared
 from andrea_engine.train.progress import TrainingState
 
@@ -84,10 +85,7 @@ def _monitor(history: list[Event], entries: list[LossEntry], environment: Enviro
     joules = next((e.energy_j for e in reversed(entries) if e.energy_j is not None), None)
     quality = last_quality(history)
     estimated = joules is not None and quality.estimated is not False  # earlier versions could only integrate
-    monitor = Monitor(EnergyMeter(joules, complete=quality.complete is not False, estimated=estimated))
-    monitor.counted_uuids = counted_gpus(environment)
-    monitor.counts_cpu = not environment.is_cuda
-    return monitor
+    return make_monitor(EnergyMeter(joules, complete=quality.complete is not False, estimated=estimated), environment)
 
 
 def _curriculum(context: EngineContext, prepared: Prepared, entries: list[LossEntry]) -> Curriculum:

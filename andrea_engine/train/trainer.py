@@ -10,11 +10,12 @@ import torch
 from andrea_engine.data.batches import BatchSequence
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.model.gpt import GPT
-from andrea_engine.run.energy_facts import EnergyQuality, last_quality
+from andrea_engine.run.energy_facts import last_quality
 from andrea_engine.run.errors import ExitCode
 from andrea_engine.run.loss_entry import make_entry
 from andrea_engine.run.loss_record import LossRecord
 from andrea_engine.telemetry.monitor import Monitor
+from andrea_engine.telemetry.nodes import Nodes
 from andrea_engine.telemetry.peaks import mfu
 from andrea_engine.train.audit import Audit
 from andrea_engine.train.engine import EngineContext, say
@@ -23,7 +24,7 @@ from andrea_engine.train.follower import join_ranks, make_step
 from andrea_engine.train.pivoting import PivotWatch
 from andrea_engine.train.preparation import Prepared
 from andrea_engine.train.progress import TrainingState
-from andrea_engine.train.ranks import Ranks
+from andrea_engine.train.ranks import Ranks, Report
 from andrea_engine.train.resume import resume
 from andrea_engine.train.saving import Saver
 from andrea_engine.train.schedule import learning_rate
@@ -46,9 +47,11 @@ class Trainer:
         self.flat: FlatParameters = resumed.flat
         self.record: LossRecord = resumed.record
         self.monitor: Monitor = resumed.monitor
+        self.nodes = Nodes(self.monitor)
         self.environment: Environment = resumed.environment
         self.model = GPT(self.flat)  # the masters: samples and validation judge what a checkpoint holds
         self.ranks: Ranks | None = None
+        self._reports: list[Report] = []
         if self.environment.world_size > 1:
             context.reporter.enter("loading", note=f"waiting for {self.environment.world_size} processes")
             self.ranks = join_ranks(self.config, self.environment)
@@ -65,7 +68,7 @@ class Trainer:
         context.reporter.mfu_of = self._mfu
         context.reporter.read_saving = self.saver.progress
         context.reporter.read_problem = self._problem
-        context.reporter.read_telemetry = lambda: self.monitor.telemetry
+        context.reporter.read_telemetry = lambda: self.nodes.telemetry
 
     @property
     def target(self) -> int:
@@ -111,7 +114,7 @@ class Trainer:
 
     def _train_step(self, step: int) -> None:
         started = time.perf_counter()
-        joules_before = self.monitor.energy.joules
+        joules_before = self.nodes.joules
         state, schedule = self.state, self.config.schedule
         choice = state.curriculum.choose(step)
         batch = self._sequence(choice.source).batch(choice.pull)
@@ -123,7 +126,8 @@ class Trainer:
             self.ranks.order(step, lr, torch.from_numpy(batch))
         result = self.training_step.run(batch, step, lr)
         if self.ranks is not None:
-            self.ranks.end_step(step, self.flat.w, self.context.latch)
+            self.ranks.end_step(step, self.flat.w, self.context.latch, counts=not preparing)
+            self._publish_ranks(self.ranks)
         if preparing:
             self.context.reporter.enter("training", note=self.pivot.note)
         loss, grad_norm = result.loss, result.grad_norm
@@ -132,7 +136,7 @@ class Trainer:
         state.curriculum.observe(step, choice.source, loss if math.isfinite(loss) else None)
         state.step = step
         state.nonfinite_in_row = 0 if finite else state.nonfinite_in_row + 1
-        joules = self.monitor.energy.joules
+        joules = self.nodes.joules
         state.last = make_entry(
             step=step,
             loss=loss,
@@ -160,10 +164,19 @@ class Trainer:
                 fields=state.last.nonfinite,
             )
 
+    def _publish_ranks(self, ranks: Ranks) -> None:
+        """What the processes told of themselves, once a second."""
+        reports = ranks.reports
+        if reports is not self._reports:
+            self._reports = reports
+            self.nodes.others = [report.node for report in reports if report.node is not None]
+            self.context.reporter.set(ranks=[report.rank for report in reports])
+
     def _mfu(self, tokens_per_second: float) -> float | None:
         shape, environment = self.flat.shape, self.environment
         flops = shape.flops_per_token(shape.context)
-        return mfu(tokens_per_second, flops, environment.device_name, environment.matmul_precision)
+        each = tokens_per_second / environment.world_size
+        return mfu(each, flops, environment.device_name, environment.matmul_precision)
 
     def _problem(self) -> str | None:
         """Why something that should be on disk is not, for the heartbeat."""
@@ -193,14 +206,13 @@ class Trainer:
             return None
         if before is not None and seconds > 2.0 and after > before:
             return round((after - before) / seconds, 1)
-        power = self.monitor.power_w
+        power = self.nodes.power_w
         return None if power is None else round(power, 1)
 
     def _note_energy(self) -> None:
         """How the energy was measured, written down whenever that changes: the sum itself does not tell."""
-        energy = self.monitor.energy
-        quality = EnergyQuality(energy.complete, energy.estimated)
-        if energy.joules is None or quality == self._energy_quality:
+        quality = self.nodes.quality
+        if self.nodes.joules is None or quality == self._energy_quality:
             return
         self._energy_quality = quality
         self.context.events.append("energy", complete=quality.complete, estimated=quality.estimated)

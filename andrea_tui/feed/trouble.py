@@ -29,6 +29,7 @@ _ADVICE = {
     ExitCode.HALTED: "Its samples show why; rolling back or a pivot leads on.",
     ExitCode.PIVOT: "Resuming finishes the pivot.",
 }
+_TRACEBACK = "see engine.log"  # ends the note of an engine that failed for a reason that it has no sentence for
 _EXPECTED = (ExitCode.OK, ExitCode.HALTED, ExitCode.PIVOT)  # each of these has a screen of its own
 
 
@@ -110,7 +111,8 @@ def _how(store: Store, code: int | None, own: OwnEnd) -> tuple[str, str]:
     """How it ended, and what to do about it."""
     beat = store.heartbeat
     killed_here = own.killed_pid is not None and (beat is None or beat.pid == own.killed_pid)
-    if killed_here and (code is None or code < 0):
+    several = beat is not None and beat.agent is not None  # then the code is that of the one that started them all
+    if killed_here and (code is None or code < 0 or several):
         return f"the engine was killed from here (pid {own.killed_pid})", _GO_ON
     if not code and store.condition.word == "failed":
         return "the engine has failed", _GO_ON
@@ -118,6 +120,15 @@ def _how(store: Store, code: int | None, own: OwnEnd) -> tuple[str, str]:
         return _without_a_word(store)
     if code < 0:
         return _by_signal(-code)
+    return _by_code(code, store, several=several)
+
+
+def _by_code(code: int, store: Store, *, several: bool) -> tuple[str, str]:
+    beat = store.heartbeat
+    if code == ExitCode.FAILED and several and store.condition.word == "crashed":
+        return "a process of the engine was ended", _GO_ON
+    if code == ExitCode.FAILED and beat is not None and beat.note and not beat.note.endswith(_TRACEBACK):
+        return f"the engine could not go on (exit code {code})", _GO_ON
     if code not in MEANINGS:
         return f"the engine ended with exit code {code}, which is none of its own", _GO_ON
     return f"the engine ended with exit code {code}: {MEANINGS[ExitCode(code)]}", _ADVICE[ExitCode(code)]

@@ -311,6 +311,11 @@ class Actions:
         screen = SamplesScreen(self._store, self._control.directory.name, self.read_only)
         self._app.push_screen(screen, chosen)
 
+    def ranks(self) -> None:
+        from andrea_tui.screens.ranks import RanksScreen
+
+        self._app.push_screen(RanksScreen(self._store, self._control.directory.name))
+
     def ask(self) -> None:
         from andrea_tui.screens.ask import InputDialog
 

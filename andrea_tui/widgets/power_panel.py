@@ -17,6 +17,7 @@ from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import Row, row_width
 
 STALE_SECONDS = 5.0
+HOST_CELLS = 12  # of the name of another machine
 STILL_SECONDS = 15.0  # the chart moves on so often: over ssh each move costs as many bytes as the whole of it
 _STYLES = ("line", "validation", "clip", "mark")  # curves are told apart by dashes and labels too
 
@@ -137,10 +138,11 @@ def _curves(series: dict[str, Series], t: Telemetry | None) -> list[Curve]:
 
 
 def _label(gpu: Gpu) -> str:
-    """Short name of a device: its number, or the profile of a MIG instance."""
+    """Short name of a device: its number, or the profile of a MIG instance; on another machine with that one's name."""
+    where = f"{gpu.host.partition('.')[0][:HOST_CELLS]} " if gpu.host else ""
     if gpu.board:
-        return "MIG" + gpu.name.rpartition("MIG")[2] if "MIG" in gpu.name else gpu.name
-    return f"GPU {'?' if gpu.index is None else gpu.index}"
+        return where + ("MIG" + gpu.name.rpartition("MIG")[2] if "MIG" in gpu.name else gpu.name)
+    return f"{where}GPU {'?' if gpu.index is None else gpu.index}"
 
 
 def _why_unknown(t: Telemetry, gpus: list[Gpu]) -> tuple[str, str]:

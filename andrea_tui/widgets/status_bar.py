@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from andrea_engine.run.forecast import forecast_disk
+from andrea_engine.run.rank_facts import straggler
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import (
     duration,
@@ -56,6 +57,8 @@ class StatusBar(RowsWidget):
         left: Row = [(" ANDREA ", "accent-bold"), (f" {self.run_name}", "bright")]
         if store.n_params and width >= 100:
             left.append((f"  {rounded_count(store.n_params)}", "dim"))
+        if store.heartbeat is not None and store.heartbeat.ranks and store.condition.alive and width >= 100:
+            left.append((f"  {len(store.heartbeat.ranks):,} ranks", "dim"))
         if self.watching:
             left.append((f"  {self.watching}", "warn"))
         if self.restart:
@@ -131,7 +134,6 @@ class SaveBar(RowsWidget):
         if store.alarm:
             return [(" ALARM ", "alarm"), (f" {store.alarm}", "bad")]
         condition = store.condition
-        saves = store.saves
         if not condition.alive and condition.word not in ("missing",):
             tone = "bad" if condition.word in ("crashed", "failed", "halted") else ""
             return [(f" {condition.sentence}", tone)]
@@ -139,11 +141,26 @@ class SaveBar(RowsWidget):
             return [(f" {store.problems[0]}", "warn")]
         if condition.word in ("starting", "preparing", "loading", "stopping"):
             return [(f" {condition.sentence}", "warn")]
+        return self._saves(store)
+
+    def _saves(self, store: Store) -> Row:
+        """The last save or the one under way, and what else should be known while all is well."""
+        saves = store.saves
         text = saves.text or "no checkpoint yet"
         if saves.durable_at is not None and not saves.pending and saves.writing_step is None and not saves.failed:
             text += f", {duration(max(0.0, store.updated - saves.durable_at))} ago"
         row = [(f" {text}", "bad" if saves.failed else "warn" if saves.pending or saves.overdue else "dim")]
-        return [*row, *disk_runs(store)]
+        disk, slow = disk_runs(store), _slow_rank(store)
+        urgent = saves.pending or any(meaning == "warn" for _, meaning in disk)
+        return [*row, *disk, *slow] if urgent else [*slow, *row, *disk]
+
+
+def _slow_rank(store: Store) -> Row:
+    """The process that all others wait for."""
+    slow = straggler(store.heartbeat.ranks) if store.heartbeat is not None else None
+    if slow is None:
+        return []
+    return [(f" rank {slow.rank.rank} is slow: {slow.ratio:.1f} x the time of the others (n) ", "warn")]
 
 
 def disk_runs(store: Store) -> Row:

@@ -320,6 +320,15 @@ PROCESSES = (
         ),
     ),
     *of(
+        "andrea_engine/train/agent.py",
+        cut(
+            "torchrun does not end by a request to save",
+            "    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n",
+            "",
+            ids("e2e/test_ranks", "a_save_may_be_asked_of_any_process_and_a_stop_of_all"),
+        ),
+    ),
+    *of(
         "andrea_tui/parent.py",
         cut(
             "signals wait for the parent",
@@ -331,7 +340,7 @@ PROCESSES = (
             "and not for the console",
             "        signal.pthread_sigmask(signal.SIG_SETMASK, before)\n",
             "",
-            ids(_LIVING, "a_signal_ends_the_console_cleanly"),
+            ids("e2e/test_parent", "the_parent_waits_for_signals_and_the_console_does_not"),
         ),
         cut(
             "signals are passed on",

@@ -79,12 +79,29 @@ def test_a_living_engine_is_none_whatever_an_earlier_one_did(word: str) -> None:
 
 @pytest.mark.parametrize("code", [1, 2, 3, 4, 5])
 def test_every_exit_code_has_its_meaning_in_words(code: int) -> None:
-    seen = found(store("failed", heartbeat=beat(phase="failed", exit_code=code, note="its one sentence")))
+    note = "its one sentence; see engine.log"
+    seen = found(store("failed", heartbeat=beat(phase="failed", exit_code=code, note=note)))
     assert seen.ended
     assert seen.title == f"the engine ended with exit code {code}: {MEANINGS[ExitCode(code)]}"
-    assert seen.facts[0] == "its one sentence"
+    assert seen.facts[0] == note
     assert seen.facts[1].startswith("41 steps since the checkpoint of step 100 are lost")
     assert len(seen.facts) == 3, "and what to do"
+
+
+def test_a_failure_with_a_sentence_of_its_own_is_not_called_unforeseen() -> None:
+    note = "rank 1 (process 9) has ended; start the run again"
+    seen = found(store("failed", heartbeat=beat(phase="failed", exit_code=1, note=note, agent=5)))
+    assert (seen.title, seen.facts[0]) == ("the engine could not go on (exit code 1)", note)
+    assert not any("traceback" in fact for fact in seen.facts)
+
+
+def test_the_code_of_a_launcher_is_not_that_of_the_process_that_was_killed() -> None:
+    several = beat(agent=5)
+    tail = LogTail(("rank 0 (process 77) was ended by SIGKILL (out of memory?)", ""), time.time())
+    seen = found(store("crashed", heartbeat=several, tail=tail), OwnEnd(exit_code=1))
+    assert (seen.title, seen.facts[0]) == ("a process of the engine was ended", tail.lines[0])
+    from_here = found(store("crashed", heartbeat=several, tail=tail), OwnEnd(exit_code=1, killed_pid=77))
+    assert from_here.title == "the engine was killed from here (pid 77)"
 
 
 @pytest.mark.parametrize("code", [None, 0])

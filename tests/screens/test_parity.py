@@ -25,6 +25,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.events import EventLog, read_events
 from andrea_engine.run.heartbeat import Gpu, Telemetry, read_heartbeat, write_heartbeat
 from andrea_engine.run.loss_entry import make_entry
+from andrea_engine.run.rank_facts import Rank
 from andrea_engine.run.samples import Sample, StoredScores, write_samples
 from andrea_engine.run.summary import Summary, summarise
 from andrea_engine.run.summary_text import as_json
@@ -47,6 +48,7 @@ from andrea_tui.widgets.arms_panel import ArmsPanel
 from andrea_tui.widgets.events_panel import EventsPanel
 from andrea_tui.widgets.loss_panel import LossPanel
 from andrea_tui.widgets.power_panel import PowerPanel
+from andrea_tui.widgets.ranks_table import RanksTable
 from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.sample_panel import SamplePanel
 from andrea_tui.widgets.status_bar import SaveBar, StatusBar
@@ -110,6 +112,14 @@ def last_save_words(save: dict[str, Any], data: dict[str, Any]) -> str | None:
     if not saves_are_told(data):
         return None
     return f"saved step {human_count(save['step'])} ({size_bytes(save['bytes'])}, {save['seconds']:.1f} s)"
+
+
+def rank_ratio(straggler: dict[str, Any]) -> float:
+    return float(straggler["rank"]["step_seconds"] / straggler["others"])
+
+
+def rank_is_slow(straggler: dict[str, Any]) -> str:
+    return f"rank {straggler['rank']['rank']} is slow: {rank_ratio(straggler):.1f} x the time of the others"
 
 
 FACTS = [
@@ -193,6 +203,19 @@ FACTS = [
             "probability": lambda chance: f"{chance * 100:.1f} %",
         }.items()
     ),
+    # -- ranks
+    Fact("status", "ranks", lambda v, d: f"{len(v)} ranks" if v else None),
+    Fact("save", "straggler", lambda v, d: rank_is_slow(v) if saves_are_told(d) else None),
+    Fact("ranks", "straggler", lambda v, d: f"needs {rank_ratio(v):.1f} x the time of the others"),
+    Fact("ranks", "straggler.rank", lambda v, d: f"rank {v['rank']} on {v['host']}"),
+    Fact("ranks", "ranks", lambda v, d: f"ranks  {len(v)}" if v else None),
+    Fact("ranks", "ranks.*.rank", always(lambda v: f"   {v}  ")),
+    Fact("ranks", "ranks.*.host", always(str)),
+    Fact("ranks", "ranks.*.pid", always(str)),
+    Fact("ranks", "ranks.*.device", always(str)),
+    Fact("ranks", "ranks.*.step_seconds", always(lambda v: f"{v:.3f} s")),
+    Fact("ranks", "ranks.*.step_seconds", lambda v, d: percent(v / d["step_seconds"])),
+    Fact("ranks", "ranks.*.tokens_per_second", always(human_count)),
     # -- how it ended, or that it gets nowhere
     Fact("trouble", "sentence", lambda v, d: v[1:] if d["state"] == "stalled" else None),
     Fact("trouble", "advice", lambda v, d: v or None),
@@ -296,6 +319,19 @@ def host(path: Path) -> Iterator[RunDirectory]:
 
 
 @contextmanager
+def shared(path: Path) -> Iterator[RunDirectory]:
+    """Three processes on two machines train it, and one of them is slow."""
+    with situation("training", path) as directory:
+        times = ((0, "north", 2.1), (1, "north", 2.2), (2, "south", 2.9))
+        ranks = [
+            Rank(rank=n, host=host, pid=4000 + n, device="CPU", step_seconds=own, tokens_per_second=900 / own)
+            for n, host, own in times
+        ]
+        write_heartbeat(directory.heartbeat, beat("training", ranks=ranks))
+        yield directory
+
+
+@contextmanager
 def unsaved(path: Path) -> Iterator[RunDirectory]:
     """It could not save, and says so in its exit code."""
     with situation("failed", path) as directory:
@@ -322,7 +358,7 @@ def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def made(name: str, path: Path) -> Iterator[RunDirectory]:
-    kinds = {"rich": rich, "host": host, "unsaved": unsaved, "stalled": stalled}
+    kinds = {"rich": rich, "host": host, "shared": shared, "unsaved": unsaved, "stalled": stalled}
     with kinds[name](path) if name in kinds else situation(name, path) as directory:
         yield directory
 
@@ -332,6 +368,7 @@ RUNS = (
     "training",
     "rich",
     "host",
+    "shared",
     "stopped",
     "finished",
     "halted",
@@ -361,6 +398,8 @@ def panels(directory: RunDirectory) -> dict[str, str]:
     while not store.complete:
         store.apply(reader.poll())
     loss, power, sample, arms = bare(LossPanel), bare(PowerPanel), bare(SamplePanel), bare(ArmsPanel)
+    ranks = bare(RanksTable)
+    ranks.store = store
     chart = loss.content(store, 84, 18)
     scores = [row for row in chart if "sample score" in text_of([row])]
     trouble_found = trouble(store, OwnEnd())
@@ -371,6 +410,7 @@ def panels(directory: RunDirectory) -> dict[str, str]:
         "power": text_of([power.title(store, 80), *power._facts(store, 80, 40)]),
         "sample": text_of([sample.title(store, 80), *sample.content(store, 80, 20)]),
         "arms": text_of([arms.title(store, 80), *arms.content(store, 130, 20)[1:]]),
+        "ranks": text_of([ranks.title(store, 120), *ranks.content(store, 120, 20)]) if ranks.count else "",
         "events": text_of(bare(EventsPanel).content(store, 200, 60)),
         "trouble": "" if trouble_found is None else "\n".join((trouble_found.title, *trouble_found.facts)),
     }
@@ -406,6 +446,7 @@ def test_what_the_json_knows_is_on_the_panel_and_nothing_else_is(name: str, tmp_
 NO_FACTS = re.compile(
     r"EMA 0\.99"  # which of the averages
     r"|, [^;,]* ago"  # ages, of times that the JSON has
+    r"|on \d+ machines"  # counted
     r"|– of \d+"
     r"|the first sample comes at step \d+"  # of run.toml
 )

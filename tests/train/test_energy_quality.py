@@ -13,6 +13,8 @@ from andrea_engine.run.energy_facts import EnergyQuality, last_quality
 from andrea_engine.run.events import EventLog, read_events
 from andrea_engine.run.loss_entry import make_entry
 from andrea_engine.telemetry.energy import EnergyMeter
+from andrea_engine.telemetry.monitor import Monitor
+from andrea_engine.telemetry.nodes import Nodes
 from andrea_engine.train.resume import _monitor
 from andrea_engine.train.trainer import Trainer
 
@@ -25,7 +27,7 @@ def test_each_change_is_an_event(tmp_path: Path) -> None:
     trainer = cast(
         Trainer,
         SimpleNamespace(
-            monitor=SimpleNamespace(energy=meter),
+            nodes=Nodes(cast(Monitor, SimpleNamespace(energy=meter))),
             context=SimpleNamespace(events=log),
             _energy_quality=EnergyQuality(),
         ),
