@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import OpenTerminal
 from tests.e2e.terminal import engine
 from tests.support import records
@@ -11,8 +13,11 @@ from tests.support.engines import Engines
 from tests.support.tiny import make_run
 
 
-def test_a_pivot_of_a_running_engine(tmp_path: Path, open_terminal: OpenTerminal) -> None:
-    directory = make_run(tmp_path / "run", {"checkpoint": {"every": 100}, "sample": {"every": 100}})
+@pytest.mark.parametrize("nproc", [1, 2])
+def test_a_pivot_of_a_running_engine(nproc: int, tmp_path: Path, open_terminal: OpenTerminal) -> None:
+    """On several processes nothing of it looks different."""
+    often = {"checkpoint": {"every": 100}, "sample": {"every": 100}}
+    directory = make_run(tmp_path / "run", {**often, "device": {"nproc": nproc}})
     with Engines() as engines:
         running = engines.launch(directory)
         running.wait_step(110)
