@@ -45,6 +45,7 @@ ALL = (
     Kind("record_kill", 10_000, "record_kill"),
     Kind("power_cut", 300, "power_cut", on_disk=True),
     Kind("startup_signal", 500, "startup_signal", on_disk=True),
+    Kind("rank_signal", 240, "rank_signal", listed=True, on_disk=True),
     Kind("console_kill", 200, "consoles", "killed"),
     Kind("hang_up", 100, "consoles", "hung_up"),
     Kind("malformed_checkpoint", 20_000, "malformed_checkpoint"),
