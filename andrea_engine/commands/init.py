@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="seed of weights, data order and samples")
     parser.add_argument("--batch", type=int, help="sequences in one step")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--threads", type=int, help="CPU threads, 0 for all that may be used")
+    parser.add_argument("--nproc", type=int, metavar="N", help="processes that share each batch, on CUDA one a device")
+    parser.add_argument("--threads", type=int, help="CPU threads of each process, 0 for all that may be used")
     parser.add_argument(
         "--text",
         action="append",
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
 def _overrides(options: argparse.Namespace) -> dict[str, object]:
     tables: dict[str, object] = {}
     schedule = {"steps": options.steps, "batch": options.batch}
-    device = {"name": options.device, "threads": options.threads}
+    device = {"name": options.device, "nproc": options.nproc, "threads": options.threads}
     for name, table in (("schedule", schedule), ("device", device)):
         given = {key: value for key, value in table.items() if value is not None}
         if given:

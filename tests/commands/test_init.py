@@ -33,11 +33,11 @@ def test_the_name_suggests_the_preset_and_the_demo_is_the_default(tmp_path: Path
 
 def test_options_are_written_down(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    options = ["--steps", "300", "--seed", "5", "--batch", "2", "--device", "cpu", "--threads", "1"]
+    options = ["--steps", "300", "--seed", "5", "--batch", "2", "--device", "cpu", "--nproc", "2", "--threads", "1"]
     assert andrea_engine("init", path, *options).code == 0
     config = load_config(RunDirectory(path))
     assert (config.schedule.steps, config.seed, config.schedule.batch) == (300, 5, 2)
-    assert (config.device.name, config.device.threads) == ("cpu", 1)
+    assert (config.device.name, config.device.nproc, config.device.threads) == ("cpu", 2, 1)
     assert tomllib.loads((path / "run.toml").read_text())["preset"] == "demo"
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from torch.distributed.run import get_args_parser
 
 from andrea_engine.cli import COMMANDS, build_parser
 from andrea_engine.run.config import preset_names
@@ -88,7 +89,11 @@ while [[ $1 == --* ]]; do shift; done
 exec "$@"
 """
 SCONTROL = """#!/bin/bash
+[ "$1" = show ] && { printf 'north\\nsouth\\n'; exit; }
 echo "$@" >> "$PLACE/scontrol"
+"""
+STATUS = """#!/bin/bash
+echo "{\\"exit_code\\": $(cat "$PLACE/status")}"
 """
 # Tells what it got, and after SIGTERM takes its time over the save, as long as the file `slow` is there.
 STAND_IN = """#!/bin/bash
@@ -117,9 +122,10 @@ class Job:
         self._run = run
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, **slurm: str) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
+            **slurm,
             "PATH": f"{self.place / 'bin'}:{os.environ['PATH']}",
             "PLACE": str(self.place),
             "SLURM_JOB_ID": "4711",
@@ -204,6 +210,34 @@ def test_after_a_pivot_the_engine_starts_again(job: Job) -> None:
     job.write("code", "7")
     assert job.start().wait(20) == 0
     assert job.lines("started") == ["train runs/x"] * 2
+
+
+def test_several_gpus_of_a_node_get_a_process_each(job: Job) -> None:
+    job.write("code", "0")
+    assert job.start(SLURM_GPUS_ON_NODE="4").wait(20) == 0
+    assert job.lines("started") == ["train runs/x --nproc 4"]
+
+
+@pytest.mark.parametrize("code", ["null", "0", "6", "7"])
+def test_several_nodes_run_torchrun_and_the_run_tells_how_it_ended(job: Job, code: str) -> None:
+    """Its own exit code is 1 for every one of them that is not 0."""
+    (job.place / "bin" / "andrea-engine").rename(job.place / "bin" / "torchrun")
+    (job.place / "bin" / "andrea-engine").write_text(STATUS)
+    (job.place / "bin" / "andrea-engine").chmod(0o755)
+    job.write("code", "1")
+    job.write("status", code)
+    nodes = {"SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "north,south", "SLURM_NODEID": "1"}
+    shell = job.start(**nodes, SLURM_GPUS_ON_NODE="8")
+    if code == "7":  # a pivot: it is started again, and ends for good
+        job.wait_for("started", 2)
+        job.write("status", "0")
+    assert shell.wait(20) == (0 if code in ("null", "7") else int(code))
+    words = job.lines("started")[0].split()
+    assert words[-4:] == ["-m", "andrea_engine", "train", "runs/x"]
+    options = get_args_parser().parse_args(words)
+    assert (options.node_rank, options.nnodes, options.nproc_per_node) == (1, "2", "8")
+    assert (options.master_addr, options.master_port) == ("north", 29500)
+    assert options.shutdown_timeout == PATIENCE
 
 
 def test_without_a_run_it_says_how_it_is_used(job: Job) -> None:
