@@ -15,7 +15,6 @@ import os
 import socket
 import struct
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,17 +28,16 @@ from torch import Tensor
 from andrea_engine.latch import SignalLatch
 from andrea_engine.model.flat import FlatParameters
 from andrea_engine.run.errors import ConfigError, RunError
-from andrea_engine.run.process import is_alive
 from andrea_engine.run.rank_facts import Rank
 from andrea_engine.telemetry.nodes import NodeReading
 from andrea_engine.train.environment import Environment
+from andrea_engine.train.peers import Peers, identity
 from andrea_engine.train.place import Place
 from andrea_engine.train.stopwatch import Stopwatch
 from andrea_engine.train.torch_import import complete_torch
 
 CHECK_EVERY = 100  # steps
 PATIENCE = timedelta(hours=6)  # a leader may save, sample and validate for so long; one that ends is noticed at once
-_GONE_SECONDS = 3.0  # a process that is killed first closes its connections, and is gone a little later
 REPORT_SECONDS = 1.0
 RECENT_STEPS = 100
 _END, _TRAIN, _TRAIN_AND_REPORT = 0, 1, 2
@@ -84,7 +82,7 @@ class Ranks:
             )
         device = torch.device(environment.device)
         self._device_name = environment.device_name
-        self._peers: list[tuple[int, int]] = []
+        self._peers = Peers([identity()], 0)
         self._batch_shape = batch_shape
         self._work = Stopwatch(device)
         self._recent: deque[float] = deque(maxlen=RECENT_STEPS)
@@ -94,15 +92,21 @@ class Ranks:
         try:
             dist.init_process_group(backend, timeout=PATIENCE)
             self._control = dist.new_group(backend="gloo", timeout=PATIENCE)  # numbers that the host knows
-            self._peers = [(int(pid), int(host)) for pid, host in self._gather([os.getpid(), _host()])]
-        except RuntimeError as error:
+            members = [(pid, host) for pid, host in self._gather(list(identity()))]
+        except (RuntimeError, RunError) as error:
             raise RunError(f"the {place.size} processes of this run did not find each other: {error}") from error
+        self._peers = Peers(members, place.rank)
+        self._peers.start()
+
+    def when_lost(self, end: Callable[[str], None]) -> None:
+        """What ends this process, with a sentence, when another has died and no connection tells."""
+        self._peers.on_lost = end
 
     # -- from the leader ----------------------------------------------------------------------------------------
 
     def share(self, flat: FlatParameters) -> None:
         """All get the leader's weights and moments."""
-        with self._watching():
+        with self._peers.expected():
             for buffer in (flat.w, flat.m, flat.v):
                 self._dist.broadcast(buffer, 0)
 
@@ -116,21 +120,23 @@ class Ranks:
 
     def dismiss(self) -> None:
         """The leader lets the others go."""
+        self._peers.stop()
         self._send(_END, 0, 0.0, torch.zeros(self._batch_shape, dtype=torch.int64))
 
     def _send(self, word: int, step: int, lr: float, batch: Tensor) -> None:
         head = torch.tensor([word, step, _bits(lr)], dtype=torch.int64)
-        with self._watching():
+        with self._peers.expected():
             self._dist.broadcast(torch.cat([head, batch.flatten()]), 0, group=self._control)
 
     def receive(self) -> Order | None:
         """The next step for a follower; None when it is dismissed."""
         count = self._batch_shape[0] * self._batch_shape[1]
         message = torch.empty(3 + count, dtype=torch.int64)
-        with self._watching():
+        with self._peers.expected():
             self._dist.broadcast(message, 0, group=self._control)
         word, step, bits = message[:3].tolist()
         if word == _END:
+            self._peers.stop()
             return None
         self._reporting = word == _TRAIN_AND_REPORT
         self._work.start()
@@ -146,7 +152,7 @@ class Ranks:
     def add_up(self, gradients: Tensor, loss: Tensor) -> Tensor:
         """Replace the gradients by their sum over all; the mean of their losses (0-d, on the device of `loss`)."""
         self._work.stop()
-        with self._watching():
+        with self._peers.expected():
             self._dist.all_reduce(gradients)
             total = loss.detach().clone().to(gradients.device)
             self._dist.all_reduce(total)
@@ -182,7 +188,7 @@ class Ranks:
         """The leader hears of the requests that came to the others."""
         asked = [float(latch.save_asked is not None), float(latch.stop_asked is not None)]
         flags = torch.tensor(asked, dtype=torch.float64)
-        with self._watching():
+        with self._peers.expected():
             self._dist.all_reduce(flags, self._dist.ReduceOp.MAX, group=self._control)
         if not self.place.leads:
             latch.save_asked = None
@@ -213,7 +219,7 @@ class Ranks:
         """The numbers of each rank."""
         mine = torch.tensor(numbers, dtype=torch.int64)
         all_of_them = [torch.empty_like(mine) for _ in range(self.place.size)]
-        with self._watching():
+        with self._peers.expected():
             self._dist.all_gather(all_of_them, mine, group=self._control)
         return [one.tolist() for one in all_of_them]
 
@@ -223,46 +229,9 @@ class Ranks:
         mine = torch.zeros(max(lengths), dtype=torch.uint8)
         mine[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         all_of_them = [torch.empty_like(mine) for _ in lengths]
-        with self._watching():
+        with self._peers.expected():
             self._dist.all_gather(all_of_them, mine, group=self._control)
         return [one[:length].numpy().tobytes() for one, length in zip(all_of_them, lengths, strict=True)]
-
-    def _watching(self) -> _Watching:
-        return _Watching(self._peers, self.place.rank)
-
-
-class _Watching:
-    """Says who has gone instead of how the connection broke."""
-
-    def __init__(self, peers: list[tuple[int, int]], rank: int) -> None:
-        self._peers = peers
-        self._rank = rank
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if not isinstance(error, RuntimeError) or isinstance(error, RunError):
-            return
-        deadline = time.monotonic() + _GONE_SECONDS
-        while not (gone := self._gone()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        first_line = (str(error).splitlines() or [""])[0]
-        who = f"{' and '.join(gone)} has ended" if gone else f"a process of this run cannot be reached ({first_line})"
-        raise RunError(f"{who}; start the run again, it goes on from its last checkpoint") from error
-
-    def _gone(self) -> list[str]:
-        """Those of this machine that have ended."""
-        here = _host()
-        return [
-            f"rank {rank} (process {pid})"
-            for rank, (pid, host) in enumerate(self._peers)
-            if rank != self._rank and host == here and not is_alive(pid)
-        ]
-
-
-def _host() -> int:
-    return zlib.crc32(socket.gethostname().encode())
 
 
 def _bits(number: float) -> int:

@@ -20,11 +20,11 @@ from andrea_engine.telemetry.peaks import mfu
 from andrea_engine.train.audit import Audit
 from andrea_engine.train.engine import EngineContext, say
 from andrea_engine.train.environment import Environment
-from andrea_engine.train.follower import join_ranks, make_step
+from andrea_engine.train.follower import make_step
+from andrea_engine.train.leader import Leader
 from andrea_engine.train.pivoting import PivotWatch
 from andrea_engine.train.preparation import Prepared
 from andrea_engine.train.progress import TrainingState
-from andrea_engine.train.ranks import Ranks, Report
 from andrea_engine.train.resume import resume
 from andrea_engine.train.saving import Saver
 from andrea_engine.train.schedule import learning_rate
@@ -50,16 +50,16 @@ class Trainer:
         self.nodes = Nodes(self.monitor)
         self.environment: Environment = resumed.environment
         self.model = GPT(self.flat)  # the masters: samples and validation judge what a checkpoint holds
-        self.ranks: Ranks | None = None
-        self._reports: list[Report] = []
+        self.leader: Leader | None = None
         if self.environment.world_size > 1:
-            context.reporter.enter("loading", note=f"waiting for {self.environment.world_size} processes")
-            self.ranks = join_ranks(self.config, self.environment)
-            self.ranks.share(self.flat)
+            self.leader = Leader(context, self.environment, self.flat, self.nodes)
         self.pivot = PivotWatch(context, self.target)
-        self.training_step, self.optimizer = make_step(self.config, self.environment, self.flat, self.ranks)
+        ranks = self.leader.ranks if self.leader is not None else None
+        self.training_step, self.optimizer = make_step(self.config, self.environment, self.flat, ranks)
         self.saver = Saver(context, self.flat, self.record, self.state.curriculum.snapshot, self.pivot)
         self.saver.resumed_at(self.state.step)
+        if self.leader is not None:
+            self.leader.save_when_lost(self.saver)
         self.audit = Audit(context, self.model, prepared.tokenizer, self.saver)
         self._sequences: dict[str, BatchSequence] = {}
         self._said = self._published = float("-inf")
@@ -79,9 +79,8 @@ class Trainer:
         self.monitor.start(after=MONITOR_DELAY)
         try:
             code = self._loop()
-            if self.ranks is not None:
-                self.ranks.dismiss()
-                self.ranks.leave()
+            if self.leader is not None:
+                self.leader.dismiss()
         finally:
             self.saver.wait()  # the lock is given back after this: no write may outlive it
             self.record.close()
@@ -122,12 +121,11 @@ class Trainer:
         preparing = self.training_step.preparing
         if preparing:
             self.context.reporter.enter("compiling", note="PyTorch builds the training step; the first one is slow")
-        if self.ranks is not None:
-            self.ranks.order(step, lr, torch.from_numpy(batch))
+        if self.leader is not None:
+            self.leader.begin_step(step, lr, torch.from_numpy(batch))
         result = self.training_step.run(batch, step, lr)
-        if self.ranks is not None:
-            self.ranks.end_step(step, self.flat.w, self.context.latch, counts=not preparing)
-            self._publish_ranks(self.ranks)
+        if self.leader is not None:
+            self.leader.end_step(step, counts=not preparing)
         if preparing:
             self.context.reporter.enter("training", note=self.pivot.note)
         loss, grad_norm = result.loss, result.grad_norm
@@ -163,14 +161,6 @@ class Trainer:
                 documents=self._sequence(choice.source).documents(choice.pull),
                 fields=state.last.nonfinite,
             )
-
-    def _publish_ranks(self, ranks: Ranks) -> None:
-        """What the processes told of themselves, once a second."""
-        reports = ranks.reports
-        if reports is not self._reports:
-            self._reports = reports
-            self.nodes.others = [report.node for report in reports if report.node is not None]
-            self.context.reporter.set(ranks=[report.rank for report in reports])
 
     def _mfu(self, tokens_per_second: float) -> float | None:
         shape, environment = self.flat.shape, self.environment
