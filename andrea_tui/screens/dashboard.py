@@ -77,10 +77,10 @@ class DashboardScreen(Screen[None]):
             yield TroublePanel()
             with Horizontal(id="upper"):
                 yield LossPanel(self.view)
-                yield PowerPanel()
+                yield PowerPanel(view=self.view)
             with Horizontal(id="lower"):
                 with Vertical(id="left"):
-                    yield PowerPanel("power-small")
+                    yield PowerPanel("power-small", self.view)
                     yield SamplePanel(self.view)
                 yield ArmsPanel()
             yield EventsPanel(self.view)

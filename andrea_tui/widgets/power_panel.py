@@ -13,6 +13,7 @@ from andrea_tui.plotting.chart import ChartSpec, Curve, render_chart
 from andrea_tui.plotting.format import compact_number, duration, energy, fixed, human_count, percent, size_bytes, watts
 from andrea_tui.plotting.strips import sparkline
 from andrea_tui.plotting.ticks import Tick
+from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import Row, row_width
 
@@ -28,16 +29,23 @@ def _ago(lo: float, hi: float, n: int) -> list[Tick]:
 
 
 class PowerPanel(Panel):
-    """Power, utilisation, temperature, memory and clocks; energy and cost of the run, rate, gradient norm."""
+    """Power, utilisation, temperature, memory and clocks; energy and cost of the run, rate, gradient norm. With a time
+    cursor what the record tells of that step instead: the devices' readings are those of now."""
 
     NUMBER = "2"
 
-    def __init__(self, id: str = "power") -> None:  # noqa: A002  (Textual's name)
+    def __init__(self, id: str = "power", view: ViewState | None = None) -> None:  # noqa: A002  (Textual's name)
         super().__init__(id=id)
+        self.view = view if view is not None else ViewState()
         self._chart_of: object = None
         self._chart_rows: list[Row] = []
 
     def title(self, store: Store, room: int) -> Row:
+        if (index := self._index(store)) is not None:
+            step = human_count(int(store.record.steps[index]))
+            then = _fact(store, "power_w", index)
+            told = (watts(then), "accent-bold") if then is not None else ("unknown", "dim")
+            return [("power  ", "title"), told, (f"  at step {step}", "cursor-text")]
         t = store.telemetry
         if t is None:
             return [("power  ", "title"), ("no engine, no readings", "dim")]
@@ -61,8 +69,14 @@ class PowerPanel(Panel):
         chart_height = height - len(shown)
         return [*(self._chart(store, width, chart_height) if chart_height >= 2 else []), *shown]
 
+    def _index(self, store: Store) -> int | None:
+        """The entry at the time cursor."""
+        return None if self.view.cursor is None else store.record.index_of(self.view.cursor)
+
     def _short(self, store: Store) -> Row:
         """All of it in one line, for small screens."""
+        if (index := self._index(store)) is not None:
+            return [run for row in _rows_of_step(store, index) for run in (*row, ("  ", ""))]
         t = store.telemetry
         rate = human_count(store.heartbeat.tokens_per_second if store.heartbeat and t else None)
         joules = energy(store.energy_j) if store.energy_j is not None else "energy unknown"
@@ -99,6 +113,8 @@ class PowerPanel(Panel):
         return [list(row) for row in render_chart(spec, width, height, self.kind).rows]
 
     def _facts(self, store: Store, width: int, height: int) -> list[Row]:
+        if (index := self._index(store)) is not None:
+            return _rows_of_step(store, index)
         t = store.telemetry
         rows: list[Row] = []
         if t is not None:
@@ -118,6 +134,30 @@ class PowerPanel(Panel):
             ]
         )
         return rows
+
+
+def _rows_of_step(store: Store, index: int) -> list[Row]:
+    """What the record tells of one entry: rate, energy up to it, gradient norm, learning rate."""
+    seconds, joules = _fact(store, "seconds", index), _fact(store, "energy_j", index)
+    tokens = store.record.tokens_per_step
+    rate = tokens / seconds if tokens and seconds else None
+    return [
+        [("tok/s ", "dim"), (human_count(rate) if rate else "–", "")],
+        [("run ", "dim"), (f"{energy(joules)} up to then" if joules is not None else "energy unknown", "")],
+        [("grad norm ", "dim"), (fixed(_fact(store, "grad_norm", index), 2, 5), ""), *_learning_rate(store, index)],
+    ]
+
+
+def _learning_rate(store: Store, index: int) -> Row:
+    lr = _fact(store, "lr", index)
+    return [("  lr ", "dim"), (f"{lr:.2e}" if lr is not None else "–", "")]
+
+
+def _fact(store: Store, name: str, index: int) -> float | None:
+    """A number of the record; None where it is not known, or not finite."""
+    column = store.record.facts[name]
+    value = column[index] if index < len(column) else math.nan
+    return value if math.isfinite(value) else None
 
 
 def _curves(series: dict[str, Series], t: Telemetry | None) -> list[Curve]:

@@ -17,6 +17,7 @@ from andrea_tui.feed.load import MOST_DEVICES, POWER_SECONDS, LoadHistory, run_g
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.update import EntryBatch, Update
 from andrea_tui.plotting.format import MISSING
+from andrea_tui.view import ViewState
 from andrea_tui.widgets.power_panel import PowerPanel
 from andrea_tui.widgets.rows import RowsWidget, row_width
 from tests.widgets.stores import HOSTILE, full, heartbeat
@@ -335,3 +336,40 @@ def test_the_chart_is_drawn_once_a_reading(monkeypatch: pytest.MonkeyPatch) -> N
     take(store, gpu(), at=time.time() + 1)
     panel.lay_out(store, 60, 24)
     assert len(drawn) == 2
+
+
+def test_at_the_cursor_stands_what_the_record_tells_of_that_step() -> None:
+    """The devices' readings are those of now, and not shown then."""
+    store = store_of(gpu(), at=NOW)
+    entries = tuple(
+        make_entry(
+            step=step,
+            loss=3.0,
+            ema=3.0,
+            lr=1e-3 * step,
+            grad_norm=0.5 * step,
+            seconds=0.5,
+            power_w=100.0 * step if step != 3 else None,
+            energy_j=50_000.0 * step if step != 3 else None,
+        )
+        for step in (1, 2, 3)
+    )
+    store.apply(Update(NOW, TRAINING, store.heartbeat, batches=(EntryBatch(entries),), config=DEMO))
+    view = ViewState(cursor=2)
+
+    def panel(height: int = 24) -> str:
+        rows = PowerPanel(view=view).lay_out(store, 60, height)
+        assert [row_width(row) for row in rows] == [60] * height
+        return "\n".join(map(text_of, rows))
+
+    tokens = DEMO.tokens_per_step
+    assert tokens / 0.5 == 4096, "the demo's 8 sequences of 256 tokens in half a second"
+    for words in ("power  200 W  at step 2", "tok/s 4,096", "27.8 Wh up to then", "grad norm  1.00", "lr 2.00e-03"):
+        assert words in panel(), words
+    assert "util" not in panel()
+    view.cursor = 3
+    for words in ("power  unknown  at step 3", "energy unknown", "grad norm  1.50"):
+        assert words in panel(), words
+    assert "tok/s 4,096" in panel(3)
+    view.cursor = None
+    assert "util 97 %" in panel()
