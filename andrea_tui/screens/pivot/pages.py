@@ -13,8 +13,10 @@ from andrea_tui.plotting.raster import Kind
 from andrea_tui.plotting.strips import bar
 from andrea_tui.screens.pivot.draft import SETTINGS, Draft
 from andrea_tui.widgets.rows import Row
+from andrea_tui.widgets.sample_panel import wrapped
 
 NAME = 18
+MOST_LINES = 3  # of names
 TITLES = ("now", "floors & caps", "preview", "review")
 
 
@@ -60,7 +62,7 @@ def present(arms: Sequence[ArmRow], policy: Policy, kind: Kind, width: int) -> l
         [],
         [("focus set  ", "dim"), (f"{focus}, drawn anew every {policy.span[0]} to {policy.span[1]} steps", "")],
         [("others     ", "dim"), (f"weight {policy.background:g}; exploration constant {policy.c:g}", "")],
-        [("warm-up    ", "dim"), (_warmup(policy), "")],
+        *_under("warm-up    ", _warmup(policy), width),
     ]
     return rows
 
@@ -182,6 +184,12 @@ def _name(name: str) -> str:
 
 def _weight(value: float | None) -> str:
     return f"{'–' if value is None else format(value, '.2f'):>6}"
+
+
+def _under(label: str, text: str, width: int) -> list[Row]:
+    """A text of any length beside its label: no word is cut."""
+    lines = list(wrapped(text, max(1, width - len(label)), MOST_LINES))
+    return [[(label if index == 0 else " " * len(label), "dim"), (line, "")] for index, line in enumerate(lines)]
 
 
 def _warmup(policy: Policy) -> str:
