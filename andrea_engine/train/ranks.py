@@ -186,12 +186,13 @@ class Ranks:
 
     def _tell(self, latch: SignalLatch) -> None:
         """The leader hears of the requests that came to the others."""
-        asked = [float(latch.save_asked is not None), float(latch.stop_asked is not None)]
+        # A follower's request is taken off before it is told: one that comes meanwhile is told with the next step.
+        save = latch.save_asked if self.place.leads else latch.take_save()
+        asked = [float(save is not None), float(latch.stop_asked is not None)]
         flags = torch.tensor(asked, dtype=torch.float64)
         with self._peers.expected():
             self._dist.all_reduce(flags, self._dist.ReduceOp.MAX, group=self._control)
         if not self.place.leads:
-            latch.save_asked = None
             return
         now = time.time()
         if flags[0] and latch.save_asked is None:
