@@ -11,6 +11,8 @@ from torch import Tensor
 from andrea_engine.model.operations import EagerOperations, Operations
 
 PLAIN, EAGER = Operations(), EagerOperations()
+VOCAB = 5
+TARGETS = torch.tensor([4, 0, 0, 3, 1, 2])
 
 # What goes in, with the plain and the own operation; a last dimension that is no power of 4 has an inexact root.
 CASES: dict[str, tuple[tuple[int, ...], Callable[[Operations, Tensor], Tensor]]] = {
@@ -18,6 +20,8 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[[Operations, Tensor], Tensor]]]
     "relu": ((2, 3, 6), lambda do, x: do.relu(x * 1)),  # in place, which a leaf does not allow
     "attention": ((2, 7, 3 * 8), lambda do, x: do.attention(x, heads=2)),
     "long attention": ((1, 200, 3 * 4), lambda do, x: do.attention(x, heads=1)),
+    "cross-entropy": ((6, VOCAB), lambda do, x: do.cross_entropy(x, TARGETS, VOCAB)),
+    "padded cross-entropy": ((6, VOCAB + 3), lambda do, x: do.cross_entropy(x, TARGETS, VOCAB)),
 }
 
 
@@ -72,6 +76,27 @@ def test_gradients_are_those_of_finite_differences(case: str) -> None:
         off = torch.zeros_like(x).view(-1).index_fill_(0, torch.tensor(at), step).view(shape)
         rise = (run(EAGER, x + off) - run(EAGER, x - off)) * of_output
         assert float(gradient.view(-1)[at]) == pytest.approx(float(rise.sum()) / (2 * step), abs=1e-7)
+
+
+def test_the_padding_of_the_logits_has_no_gradient() -> None:
+    """Whatever stands there."""
+    logits = torch.full((6, VOCAB + 3), 1e30).bfloat16()
+    logits[:, :VOCAB] = 0
+    logits.requires_grad_()
+    loss = EAGER.cross_entropy(logits, TARGETS, VOCAB)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert loss.item() == pytest.approx(torch.tensor(VOCAB).log().item())
+    assert not gradient[:, VOCAB:].any()
+    assert float(gradient[:, :VOCAB].sum().abs()) < 1e-3
+
+
+@pytest.mark.parametrize("case", ["cross-entropy", "padded cross-entropy"])
+def test_a_second_backward_pass_is_refused_where_the_first_wrote_over_what_it_needs(case: str) -> None:
+    shape, run = CASES[case]
+    loss = run(EAGER, torch.randn(shape, requires_grad=True))
+    torch.autograd.backward(loss, retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.backward(loss)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
