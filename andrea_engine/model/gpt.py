@@ -9,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812 (the field's own abbreviation)
 from torch import Tensor
 
 from andrea_engine.model.flat import FlatParameters, LayerWeights
-from andrea_engine.model.operations import Operations
+from andrea_engine.model.operations import Operations, join_heads, split_heads
 from andrea_engine.model.shape import ModelShape
 from andrea_engine.model.working_copy import WorkingCopy
 
@@ -50,19 +50,11 @@ class GPT:
 
         Raises ValueError when there are more tokens than the context holds.
         """
-        _, tokens = idx.shape
-        if tokens > self.shape.context:
-            raise ValueError(f"{tokens} tokens do not fit the context of {self.shape.context}")
-        x = self._embed(idx, 0)
-        for layer in self._weights.layers:
-            q, k, v = self._project_qkv(layer, x)
-            x = self._finish_layer(layer, x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
-        return self._project_vocab(x)
+        return self._padded_logits(idx)[..., : self.shape.vocab]
 
     def loss(self, idx: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy in nats (0-d) of predicting `targets` from `idx`, both int64 [batch, tokens]."""
-        # In float32, because a bf16 log-probability near 9 is a multiple of 1/16.
-        return F.cross_entropy(self.logits(idx).flatten(0, 1).float(), targets.flatten())
+        return self._do.cross_entropy(self._padded_logits(idx).flatten(0, 1), targets.flatten(), self.shape.vocab)
 
     def start_cache(self, batch: int) -> KvCache:
         """An empty cache for `batch` sequences of up to `context` tokens."""
@@ -96,36 +88,36 @@ class GPT:
             raise ValueError(f"{stop} tokens do not fit the context of {self.shape.context}")
         x = self._embed(idx, start)
         for layer, keys, values in zip(self._weights.layers, cache.keys, cache.values, strict=True):
-            q, keys[:, :, start:stop], values[:, :, start:stop] = self._project_qkv(layer, x)
+            qkv = split_heads(self._project_qkv(layer, x), self.shape.heads)
+            q, keys[:, :, start:stop], values[:, :, start:stop] = qkv.unbind(0)
             # A single new token may look at everything before it, so only the first tokens need the mask.
             attention = F.scaled_dot_product_attention(q, keys[:, :, :stop], values[:, :, :stop], is_causal=start == 0)
-            x = self._finish_layer(layer, x, attention)
+            x = self._finish_layer(layer, x, join_heads(attention))
         cache.length = stop
-        return self._project_vocab(x[:, -1])
+        return self._do.linear(x[:, -1], self._weights.head)[:, : self.shape.vocab]
 
     def _embed(self, idx: Tensor, start: int) -> Tensor:
         weights = self._weights
         positions = weights.position_embedding[start : start + idx.shape[1]]
         return self._do.norm(F.embedding(idx, weights.token_embedding) + positions).to(weights.head.dtype)
 
-    def _project_vocab(self, x: Tensor) -> Tensor:
-        """Logits [..., vocab] of x [..., d_model]; the rows that pad a head have no logit."""
-        logits = self._do.linear(x, self._weights.head)
-        return logits[..., : self.shape.vocab] if logits.shape[-1] > self.shape.vocab else logits
+    def _padded_logits(self, idx: Tensor) -> Tensor:
+        """Logits [batch, tokens, vocab or more]; the columns of the rows that pad a head mean nothing."""
+        _, tokens = idx.shape
+        if tokens > self.shape.context:
+            raise ValueError(f"{tokens} tokens do not fit the context of {self.shape.context}")
+        x = self._embed(idx, 0)
+        for layer in self._weights.layers:
+            x = self._finish_layer(layer, x, self._do.attention(self._project_qkv(layer, x), self.shape.heads))
+        return self._do.linear(x, self._weights.head)
 
-    def _project_qkv(self, layer: LayerWeights, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each [batch, heads, tokens, head_dim], contiguous on the CPU."""
-        batch, tokens, _ = x.shape
-        packed = self._do.linear(self._do.norm(x), layer.qkv)
-        packed = packed.view(batch, tokens, 3, self.shape.heads, self.shape.head_dim).permute(2, 0, 3, 1, 4)
-        # On the CPU attention over strided views is slower than over copies, copying included. Flash attention on
-        # CUDA reads this very layout.
-        q, k, v = (packed if packed.is_cuda else packed.contiguous()).unbind(0)
-        return q, k, v
+    def _project_qkv(self, layer: LayerWeights, x: Tensor) -> Tensor:
+        """Queries, keys and values side by side, [batch, tokens, 3 * d_model]."""
+        return self._do.linear(self._do.norm(x), layer.qkv)
 
     def _finish_layer(self, layer: LayerWeights, x: Tensor, attention: Tensor) -> Tensor:
-        """Add projected attention [batch, heads, tokens, head_dim] and MLP to x [batch, tokens, d_model]."""
-        x = self._do.add_linear(x, attention.transpose(1, 2).flatten(2), layer.wo)
+        """Add projected attention and MLP to x; all of them are [batch, tokens, d_model]."""
+        x = self._do.add_linear(x, attention, layer.wo)
         hidden = self._do.relu(self._do.linear(self._do.norm(x), layer.fc1))
         if self.shape.mlp == "relu2":
             hidden = hidden.square()

@@ -70,7 +70,7 @@ class TrainingStep:
         self._copy = WorkingCopy(flat) if precision == "bf16" else None
         on_device = is_cuda if on_device is None else on_device
         # Compilers and CUDA have ways of their own to save passes over the memory.
-        self._eager = None if on_device or compile else EagerOperations()
+        self._eager = None if is_cuda or on_device or compile else EagerOperations()
         flat.overwrites_matrices = self._eager is not None
         self._model = GPT(flat, self._copy, self._eager)
         self._micro_batch = micro_batch
