@@ -9,11 +9,11 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding
@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     from andrea_tui.screens.runs import RunsScreen
 
 
-@dataclass(frozen=True, slots=True)
-class ExitState:
+class ExitState(msgspec.Struct, frozen=True):
     """Why the console was left: `left`, `detached`, `stopped`, or `signal` with its number. `listing`: the directory
     whose runs were listed at the end, None when a run was open."""
 

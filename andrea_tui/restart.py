@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.errors import ExitCode, RunError
@@ -27,8 +28,7 @@ WORDS_OF_A_CRASH = ("crashed", "failed")
 DECISIONS = frozenset(ExitCode) - {ExitCode.FAILED}  # an exit code that a restart would not change
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What the watchdog sees. `engine` names the process. `starting`: one that was started from here lives and has
     not reported yet. `exit_code`: how the last one ended, None when it did not say. `asked_to_stop`: by whomever,
     a kill from here included."""

@@ -7,7 +7,6 @@ the screen is drawn as it stood at that moment.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import html
 import json
 import os
@@ -17,6 +16,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import msgspec
 
 from andrea_engine.run.checkpoint import HEADER, checkpoint_name
 from andrea_engine.run.condition import Condition
@@ -65,7 +66,7 @@ class RecordedApp(AndreaApp):
             moment = Condition(beat.phase, alive=beat.phase not in ENDED, sentence=beat.note or beat.phase)
             kept = kept_checkpoints(self.directory)
             self.store.apply(
-                dataclasses.replace(
+                msgspec.structs.replace(
                     update,
                     condition=moment,
                     time=beat.time,
