@@ -28,18 +28,25 @@ class Panel(RowsWidget):
     def build(self, store: Store, width: int, height: int) -> list[Row]:
         if width < 4 or height < 2:
             return []
+        rows = self.content(store, width - 4, height - 2)
+        return self._framed(self.title(store, width - 8), rows, self.footer(store), width, height)
+
+    def unread(self, width: int, height: int) -> list[Row]:
+        return [] if width < 4 or height < 2 else self._framed([], [], [], width, height)
+
+    def _framed(self, title: Row, content: list[Row], footer: Row, width: int, height: int) -> list[Row]:
         top_left, line, top_right, side, bottom_left, bottom_right = _FRAME[
             "ascii" if self.kind == "ascii" else "unicode"
         ]
         inner = width - 4
-        rows = self.content(store, inner, height - 2)[: height - 2]
+        rows = content[: height - 2]
         rows += [[] for _ in range(height - 2 - len(rows))]
         middle = [[(f"{side} ", "frame"), *fit(self.plain(row), inner), (f" {side}", "frame")] for row in rows]
-        label: Row = [(f" {self.NUMBER} ", "faint"), *self.plain(self.title(store, width - 8)), (" ", "")]
+        label: Row = [(f" {self.NUMBER} ", "faint"), *self.plain(title), (" ", "")]
         return [
             self._border(top_left, line, top_right, label, width),
             *middle,
-            self._border(bottom_left, line, bottom_right, self.footer(store), width),
+            self._border(bottom_left, line, bottom_right, footer, width),
         ]
 
     @staticmethod

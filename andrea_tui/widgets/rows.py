@@ -104,6 +104,10 @@ class RowsWidget(Widget):
         """The rows of this widget: at most `height`, of any width (they are fitted)."""
         raise NotImplementedError
 
+    def unread(self, width: int, height: int) -> list[Row]:
+        """The rows until the first look at the run is drawn."""
+        return []
+
     @property
     def kind(self) -> Kind:
         """How curves are drawn: braille, block or ascii."""
@@ -132,13 +136,18 @@ class RowsWidget(Widget):
 
     def lay_out(self, store: Store, width: int, height: int) -> list[Row]:
         """`height` rows of exactly `width` cells."""
-        fitted = [fit(self.plain(row), width) for row in self.build(store, width, height)[:height]]
+        return self._fitted(self.build(store, width, height), width, height)
+
+    def _fitted(self, rows: list[Row], width: int, height: int) -> list[Row]:
+        fitted = [fit(self.plain(row), width) for row in rows[:height]]
         return fitted + [[(" " * width, "")]] * (height - len(fitted))
 
     def _rebuild(self) -> None:
         width, height = self.size
-        blank: list[Row] = [[(" " * width, "")]] * height
-        self._rows = blank if self.store is None else self.lay_out(self.store, width, height)
+        if self.store is None:
+            self._rows = self._fitted(self.unread(width, height), width, height)
+        else:
+            self._rows = self.lay_out(self.store, width, height)
         self._built_for = (width, height)
 
     def render_line(self, y: int) -> Strip:

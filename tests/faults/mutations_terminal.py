@@ -171,6 +171,9 @@ TERMINAL = (
             "return [*others]",
             ids("screens/test_ways_to_the_screen", "what_a_ready_made_widget_shows"),
         ),
+    ),
+    *of(
+        "andrea_tui/palette.py",
         cut(
             "reasons in the palette",
             "escape(visible(reason[:LONGEST]))",
