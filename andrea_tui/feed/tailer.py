@@ -1,6 +1,7 @@
 """The only reader of the run directory: a thread that looks three times a second and hands out what is new.
 
-Without an engine it looks less and less often, down to every `LONGEST_IDLE` seconds.
+With an engine that keeps every processor busy it looks once a second; without one less and less often, down to every
+`LONGEST_IDLE` seconds.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from andrea_tui.feed.read_ahead import ReadAhead
 from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 INTERVAL = 0.3  # what the engine writes is on the screen within half a second
+BUSY_INTERVAL = 1.0  # where every processor is at work, each look, and the frame that follows, is taken from the steps
+BUSY_PERCENT = 90.0  # of all processors, as the engine reads it
 IDLE_INTERVAL = 0.5  # without an engine; it grows while nothing happens
 LONGEST_IDLE = 2.0  # an engine that somebody else starts is seen within this time
 AGE_INTERVAL = 1.0  # with an engine, ages on the screen move at least so often
@@ -228,8 +231,14 @@ class Tailer:
             self._wake.clear()
             caught_up = update.complete and (update.other is None or update.other.complete)
             if caught_up and not self._stopped:
-                pause = INTERVAL if update.condition.alive else idle
+                pause = self._pause_of_living(update) if update.condition.alive else idle
                 self._wake.wait(max(0.0, pause - (time.monotonic() - started)))
+
+    @staticmethod
+    def _pause_of_living(update: Update) -> float:
+        readings = update.heartbeat.telemetry if update.heartbeat is not None else None
+        share = readings.cpu_percent if readings is not None else None
+        return BUSY_INTERVAL if share is not None and share >= BUSY_PERCENT else INTERVAL
 
     @staticmethod
     def _is_news(update: Update, before: Update) -> bool:

@@ -11,9 +11,20 @@ from msgspec.structs import replace
 
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.heartbeat import Telemetry
 from andrea_tui.feed import tailer as module
-from andrea_tui.feed.tailer import AGE_INTERVAL, IDLE_INTERVAL, INTERVAL, LONGEST_IDLE, DirectoryReader, Tailer
+from andrea_tui.feed.tailer import (
+    AGE_INTERVAL,
+    BUSY_INTERVAL,
+    BUSY_PERCENT,
+    IDLE_INTERVAL,
+    INTERVAL,
+    LONGEST_IDLE,
+    DirectoryReader,
+    Tailer,
+)
 from andrea_tui.feed.update import Update
+from tests.run.helpers import beat
 
 STOPPED = Update(1.0, Condition("stopped", alive=False, sentence=""), None)
 RUNNING = replace(STOPPED, condition=Condition("training", alive=True, sentence=""))
@@ -111,3 +122,16 @@ def test_with_an_engine_it_keeps_looking_and_ages_keep_moving(tmp_path: Path, mo
     assert len(delivered) >= 20 * INTERVAL / (AGE_INTERVAL + INTERVAL)
     assert all(after - before <= AGE_INTERVAL + INTERVAL for before, after in pairwise(delivered))
     assert len(delivered) < 20, "a look that found nothing new is not worth a frame"
+
+
+def with_all_processors_at(percent: float | None) -> Update:
+    return replace(RUNNING, heartbeat=beat(telemetry=Telemetry(time=1.0, cpu_percent=percent)))
+
+
+def test_an_engine_that_needs_every_processor_is_disturbed_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for percent, pause in ((None, INTERVAL), (BUSY_PERCENT - 0.1, INTERVAL), (BUSY_PERCENT, BUSY_INTERVAL)):
+        taken, delivered = pauses(monkeypatch, tmp_path, forever(with_all_processors_at(percent)), 10)
+        assert set(taken) == {pause}, percent
+        assert all(after - before <= AGE_INTERVAL + INTERVAL for before, after in pairwise(delivered))
