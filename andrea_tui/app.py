@@ -355,6 +355,11 @@ class AndreaApp(App[ExitState]):
         if self._tailer is not None:
             self._tailer.look_now()
 
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent) and self._tailer is not None:
+            self._tailer.attended()
+        await super().on_event(event)
+
     def _ring_for_alarm(self) -> None:
         """The terminal's bell, once for each alarm, each stall and each crash that was seen to happen."""
         word, alive = self.store.condition.word, self.store.condition.alive

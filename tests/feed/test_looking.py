@@ -15,6 +15,7 @@ from andrea_engine.run.heartbeat import Telemetry
 from andrea_tui.feed import tailer as module
 from andrea_tui.feed.tailer import (
     AGE_INTERVAL,
+    ATTENDED_SECONDS,
     BUSY_INTERVAL,
     BUSY_PERCENT,
     IDLE_INTERVAL,
@@ -128,10 +129,30 @@ def with_all_processors_at(percent: float | None) -> Update:
     return replace(RUNNING, heartbeat=beat(telemetry=Telemetry(time=1.0, cpu_percent=percent)))
 
 
-def test_an_engine_that_needs_every_processor_is_disturbed_once_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("percent", "pause"), [(None, INTERVAL), (89.9, INTERVAL), (BUSY_PERCENT, BUSY_INTERVAL)])
+def test_an_engine_that_needs_every_processor_is_seldom_disturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, percent: float | None, pause: float
 ) -> None:
-    for percent, pause in ((None, INTERVAL), (BUSY_PERCENT - 0.1, INTERVAL), (BUSY_PERCENT, BUSY_INTERVAL)):
-        taken, delivered = pauses(monkeypatch, tmp_path, forever(with_all_processors_at(percent)), 10)
-        assert set(taken) == {pause}, percent
-        assert all(after - before <= AGE_INTERVAL + INTERVAL for before, after in pairwise(delivered))
+    taken, delivered = pauses(monkeypatch, tmp_path, forever(with_all_processors_at(percent)), 10)
+    assert set(taken) == {pause}
+    assert all(after - before <= AGE_INTERVAL + pause for before, after in pairwise(delivered))
+
+
+def test_whoever_is_at_the_console_sees_it_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tailer = Tailer(RunDirectory(tmp_path), lambda update: tailer.taken())
+    between = Pauses(tailer, 200)
+    tailer._wake = between  # type: ignore[assignment]
+    monkeypatch.setattr(module.time, "monotonic", lambda: between.now)
+
+    def poll(reader: DirectoryReader) -> Update:
+        if len(between.taken) == 3:
+            tailer.attended()
+            assert between.is_set(), "what stands there is old"
+        return with_all_processors_at(100.0)
+
+    monkeypatch.setattr(DirectoryReader, "poll", poll)
+    tailer._run()
+    rest = round(ATTENDED_SECONDS / INTERVAL)
+    assert between.taken[:3] == [BUSY_INTERVAL] * 3
+    assert set(between.taken[3 : 2 + rest]) == {INTERVAL}
+    assert set(between.taken[4 + rest :]) == {BUSY_INTERVAL}
