@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,6 @@ from textual.binding import Binding
 from textual.css.query import NoMatches
 from textual.filter import LineFilter, Monochrome
 from textual.geometry import Size
-from textual.markup import escape
 from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -30,7 +28,6 @@ from textual.worker import WorkerFailed
 from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
-from andrea_tui.commands import COMMANDS, Situation
 from andrea_tui.control import Control
 from andrea_tui.feed.saves import SaveFollower
 from andrea_tui.feed.store import Store
@@ -38,6 +35,7 @@ from andrea_tui.feed.tailer import Tailer
 from andrea_tui.feed.update import Update
 from andrea_tui.guard import AsciiOnly, Colourless, ControlGuard
 from andrea_tui.hangup import watch_terminal
+from andrea_tui.leaving import ExitState, leave_on_signals
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.restart import Watchdog
 from andrea_tui.screens.actions import Actions
@@ -54,17 +52,6 @@ if TYPE_CHECKING:
     from andrea_tui.screens.runs import RunsScreen
 
 
-@dataclass(frozen=True, slots=True)
-class ExitState:
-    """Why the console was left: `left`, `detached`, `stopped`, or `signal` with its number. `listing`: the directory
-    whose runs were listed at the end, None when a run was open."""
-
-    reason: str
-    signal: int = 0
-    listing: Path | None = None
-
-
-LEAVE_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 SETTLE_SECONDS = 0.1  # after the last change of the terminal's size
 
 
@@ -145,20 +132,23 @@ class AndreaApp(App[ExitState]):
         self.stylesheet.set_variables(self._css_variables)
 
     async def on_mount(self) -> None:
-        # After the driver has set up its own handlers, or ours would be lost; without them a TERM or a hang-up
-        # leaves the terminal raw.
+        leave_on_signals(self.leave)
         loop = asyncio.get_running_loop()
-        for number in LEAVE_SIGNALS:
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(number, self.leave, "signal", number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE_SIGNALS)
         if not self.is_headless and sys.__stdin__ is not None:
             watch_terminal(sys.__stdin__.fileno(), lambda: self._terminal_gone(loop))
-        if self.directory.exists() or self.directory.is_foreign_run():
-            self._open_dashboard()
+        if isinstance(self.screen, DashboardScreen):
+            self._begin_run()
         else:
             self._open_other()
         self.call_after_refresh(_collect_from_now)
+
+    def get_default_screen(self) -> Screen[None]:
+        """A run's dashboard from the start: another screen below it would be laid out and painted for nothing."""
+        if not (self.directory.exists() or self.directory.is_foreign_run()):
+            return super().get_default_screen()
+        screen = self._new_dashboard()
+        screen._push_result_callback(self, None)  # or Textual could not put another screen in its place
+        return screen
 
     def _open_other(self) -> None:
         """The list of runs, or a new run."""
@@ -192,12 +182,26 @@ class AndreaApp(App[ExitState]):
         self._open_dashboard()
 
     def _open_dashboard(self) -> None:
+        self._show(self._new_dashboard())
+        self._begin_run()
+
+    def _show(self, screen: Screen[None]) -> None:
+        """On top, or in the place of a dashboard: what that shows is over."""
+        if isinstance(self.screen, DashboardScreen):
+            self.switch_screen(screen)
+        else:
+            self.push_screen(screen)
+
+    def _new_dashboard(self) -> DashboardScreen:
         self.actions = Actions(self, self.store, self.control)
         self.view.leave_run()
         screen = DashboardScreen(self.store, self.control, self.actions, self.view)
         screen.expect_size(self.size)
         self._recall(screen)
-        self.push_screen(screen)
+        return screen
+
+    def _begin_run(self) -> None:
+        """Start what looks at the run that is on the screen."""
         if self._start_at_once:
             self._start_engine()
         deliver = partial(self._deliver, self.store)
@@ -240,8 +244,6 @@ class AndreaApp(App[ExitState]):
             self._tailer.toggle()
             return
         self._close_run()
-        while isinstance(self.screen, DashboardScreen):
-            self.pop_screen()
         self.store = self._new_store()
         self.control = Control(self.directory, watch=True, replay=True)
         self._open_dashboard()
@@ -265,7 +267,7 @@ class AndreaApp(App[ExitState]):
         if isinstance(self.screen, RunsScreen):
             self.screen.lead_back_to(path)
         else:
-            self.push_screen(RunsScreen(path.absolute().parent, path))
+            self._show(RunsScreen(path.absolute().parent, path))
 
     def _recall(self, screen: DashboardScreen) -> None:
         """Show the run as this user left it."""
@@ -352,6 +354,11 @@ class AndreaApp(App[ExitState]):
         """The run directory is looked at without waiting for the next turn."""
         if self._tailer is not None:
             self._tailer.look_now()
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.InputEvent) and self._tailer is not None:
+            self._tailer.attended()
+        await super().on_event(event)
 
     def _ring_for_alarm(self) -> None:
         """The terminal's bell, once for each alarm, each stall and each crash that was seen to happen."""
@@ -459,28 +466,7 @@ class AndreaApp(App[ExitState]):
         elif not isinstance(screen, HelpScreen):
             self.push_screen(HelpScreen(screen_keys(screen)))
 
-    # -- palette ------------------------------------------------------------------------------------------------
-
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette lists our commands with their keys, and why not now; elsewhere what makes sense on any screen."""
-        if isinstance(screen, DashboardScreen):
-            for command in COMMANDS:
-                if command.id == "palette":
-                    continue
+        from andrea_tui.palette import system_commands
 
-                def run(name: str = command.id) -> None:
-                    screen.action_command(name)
-
-                reason = command.reason(Situation(self.store, self.actions.read_only))
-                why = f"not now: {escape(visible(reason[:LONGEST]))}" if reason else ""
-                yield SystemCommand(f"{command.help.rstrip('.')} ({command.key_name})", why, run)
-        else:
-            yield SystemCommand("Help (?)", "The keys of this screen", self.action_help)
-            yield SystemCommand("Back (Esc)", "One level back", lambda: self.simulate_key("escape"))
-        yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
-        yield SystemCommand("Screenshot", "Save an SVG picture of the screen here", self._take_screenshot)
-        yield SystemCommand("Close the console", "The engine goes on", self.action_leave_console)
-
-    def _take_screenshot(self) -> None:
-        path = Path(self.save_screenshot(path=str(Path.cwd())))
-        self.notify(f"saved {path}", markup=False)
+        return system_commands(self, screen)

@@ -19,7 +19,7 @@ from andrea_engine.run.errors import ConfigError, ExitCode, RunError
 from andrea_engine.run.plain import clean
 
 if TYPE_CHECKING:
-    from andrea_tui.app import ExitState
+    from andrea_tui.leaving import ExitState
 
 FASTEST = 1_000_000
 
@@ -234,7 +234,8 @@ def _open(directory: RunDirectory, options: argparse.Namespace) -> int:
     # It reads while this process imports all that draws.
     ahead = ReadAhead.of(directory.loss_record()) if options.replay is None else None
     gc.disable()  # nothing that is made until the first frame is garbage: the app lets the collector in after it
-    from andrea_tui.app import LEAVE_SIGNALS, AndreaApp
+    from andrea_tui.app import AndreaApp
+    from andrea_tui.leaving import LEAVE_SIGNALS
     from andrea_tui.plotting.format import to_ascii
 
     ascii_only = options.ascii or "utf" not in (locale.getpreferredencoding(False) or "").lower()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_tui.control import LOCKED, REPLAY
 from andrea_tui.feed.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(msgspec.Struct, frozen=True):
     """What decides which commands make sense: the run's facts, and whether this console may act."""
 
     store: Store
@@ -35,8 +35,7 @@ Reason = Callable[[Situation], str]
 """Why a command cannot be done now, as a clause; '' when it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """`keys`: the first is shown, none makes it a command of the palette only. `label` stands in the key bar ('' keeps
     it out of there), `help` in the help."""
 

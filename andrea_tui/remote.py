@@ -10,8 +10,9 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
+
+import msgspec
 
 from andrea_engine.run.errors import ConfigError
 from andrea_engine.run.plain import clean
@@ -23,8 +24,7 @@ _PLACE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteRun:
+class RemoteRun(msgspec.Struct, frozen=True):
     """A path on another machine. As in git's addresses it is absolute, and `~/` stands for the home directory there."""
 
     host: str

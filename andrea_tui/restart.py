@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.errors import ExitCode, RunError
@@ -23,12 +24,12 @@ HOUR = 3600.0
 PAUSES = (10.0, 60.0, 300.0)  # before the first restart, the second in a row, and all later ones
 HEALTHY = 600.0  # seconds of life after which a crash is a new story
 LOOK_SECONDS = 1.0
+OFF_SECONDS = 5.0  # without an order it only has to know whether an engine lived
 WORDS_OF_A_CRASH = ("crashed", "failed")
 DECISIONS = frozenset(ExitCode) - {ExitCode.FAILED}  # an exit code that a restart would not change
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What the watchdog sees. `engine` names the process. `starting`: one that was started from here lives and has
     not reported yet. `exit_code`: how the last one ended, None when it did not say. `asked_to_stop`: by whomever,
     a kill from here included."""
@@ -107,7 +108,8 @@ class RestartRule:
 
 
 class Watchdog:
-    """Looks at the run once a second in a daemon thread. `say(text, severity)` is called from there.
+    """Looks at the run once a second in a daemon thread, less often while it is off. `say(text, severity)` is called
+    from there.
 
     `text` is for the status line: '' while there is nothing to tell.
     """
@@ -129,7 +131,7 @@ class Watchdog:
             self._thread.join(timeout=2.0)
 
     def _run(self) -> None:
-        while not self._stop.wait(LOOK_SECONDS):
+        while not self._stop.wait(LOOK_SECONDS if self.rule.limit else OFF_SECONDS):
             self.look(time.monotonic())
 
     def look(self, now: float) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from andrea_tui.feed.axes import AXES
 from andrea_tui.feed.smoothing import BETAS
@@ -13,8 +14,7 @@ DEFAULT_SMOOTHING = "0.99"  # what the record itself keeps
 LONGEST_KEY = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """The part of an axis that is shown, in units of `axis`. With `follows` its right edge is the newest point, and
     only its width counts."""
 
@@ -24,8 +24,7 @@ class Window:
     follows: bool = False
 
 
-@dataclass(slots=True)
-class ViewState:
+class ViewState(msgspec.Struct):
     """`cursor`: a step, or None. `window`: None shows everything. `policies_back`: None shows all policies, 0 the
     present one alone, 1 the one before. `series`: a key of `widgets.loss.series`.
 
@@ -38,7 +37,7 @@ class ViewState:
     x_axis: str = AXES[0]
     smoothing: str = DEFAULT_SMOOTHING
     log_y: bool = False
-    series: str = field(default="loss")
+    series: str = "loss"
 
     def leave_run(self) -> None:
         """Another run is opened: what belongs to the record of the last one is forgotten, habits stay."""

@@ -7,7 +7,6 @@ the screen is drawn as it stood at that moment.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import html
 import json
 import os
@@ -18,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
+
 from andrea_engine.run.checkpoint import HEADER, checkpoint_name
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.directory import RunDirectory
@@ -25,8 +26,6 @@ from andrea_engine.run.events import read_events
 from andrea_tui.app import AndreaApp
 from andrea_tui.feed.tailer import DirectoryReader
 from andrea_tui.plotting.raster import Kind
-from andrea_tui.screens.actions import Actions
-from andrea_tui.screens.dashboard import DashboardScreen
 
 ENDED = ("halted", "finished", "stopped", "failed")
 HERE = Path(__file__).resolve().parent
@@ -54,8 +53,10 @@ class RecordedApp(AndreaApp):
 
     def __init__(self, directory: RunDirectory, plot_kind: Kind = "braille") -> None:
         super().__init__(directory, watch=False, plot_kind=plot_kind)
+        self.control.read_only_reason = lambda: ""  # type: ignore[method-assign]
+        self.control.release = lambda: None  # type: ignore[method-assign]
 
-    def _open_dashboard(self) -> None:
+    def _begin_run(self) -> None:
         reader = DirectoryReader(self.directory)
         while True:
             update = reader.poll()
@@ -65,7 +66,7 @@ class RecordedApp(AndreaApp):
             moment = Condition(beat.phase, alive=beat.phase not in ENDED, sentence=beat.note or beat.phase)
             kept = kept_checkpoints(self.directory)
             self.store.apply(
-                dataclasses.replace(
+                msgspec.structs.replace(
                     update,
                     condition=moment,
                     time=beat.time,
@@ -76,10 +77,6 @@ class RecordedApp(AndreaApp):
             )
             if update.complete:
                 break
-        self.control.read_only_reason = lambda: ""  # type: ignore[method-assign]
-        self.control.release = lambda: None  # type: ignore[method-assign]
-        self.actions = Actions(self, self.store, self.control)
-        self.push_screen(DashboardScreen(self.store, self.control, self.actions, self.view))
         if self.store.condition.word == "halted":
             self.actions.samples()
 

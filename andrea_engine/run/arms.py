@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ArmRow:
+class ArmRow(msgspec.Struct, frozen=True):
     """One arm as the screen shows it; None is unknown. `share` is of the last 500 steps, `cap` None is unlimited."""
 
     name: str

@@ -13,8 +13,9 @@ import shutil
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from andrea_engine.run.errors import NoCheckpointError, SaveError
 from andrea_engine.run.io import Buffer, atomic_write, open_regular
@@ -44,8 +45,7 @@ def parse_name(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFile:
+class CheckpointFile(msgspec.Struct, frozen=True):
     """A file named like a checkpoint. `problem` is None when header, size and name agree."""
 
     path: Path
@@ -136,16 +136,14 @@ def full_problem(file: CheckpointFile, digest: str | None, deep: Deep | None) ->
     return digest_problem(file.path, digest) or deep(file.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(msgspec.Struct, frozen=True):
     """A checkpoint that was passed over, and why."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """The checkpoint to resume from. `verified` is False when no digest is known for it."""
 
     file: CheckpointFile
@@ -178,8 +176,7 @@ def choose_checkpoint(directory: Path, n_params: int, digests: Mapping[int, str]
     raise NoCheckpointError(f"no valid checkpoint in {directory}: {reasons}")
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """A checkpoint that is durable."""
 
     path: Path

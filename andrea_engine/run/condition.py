@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.heartbeat import ENDED_PHASES, Heartbeat
@@ -47,8 +48,7 @@ _STUCK = {
 _UNKNOWN_STATE = ("what it waits for is unknown", "look at its log and the load of the machine")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """`word` is one of: empty, starting, preparing, loading, compiling, training, sampling, validating, saving,
     stopping, stalled, suspended, stopped, finished, halted, pivot, failed, crashed, elsewhere, recorded, missing.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from andrea_engine.run.errors import ConfigError
 
@@ -13,8 +14,7 @@ ARCHIVE_PATTERN = re.compile(r"pivot-([0-9]{4,9})-step-[0-9]{6,10}(-[0-9]{1,4})?
 RECEIPT = "receipt.json"
 
 
-@dataclass(frozen=True, slots=True)
-class RunDirectory:
+class RunDirectory(msgspec.Struct, frozen=True):
     """Paths of one run. Nothing is opened or created here except by `create`."""
 
     path: Path

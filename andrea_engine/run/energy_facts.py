@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_engine.run.config import RunConfig
 from andrea_engine.run.events import Event
@@ -12,8 +13,7 @@ from andrea_engine.run.loss_entry import LossEntry
 JOULES_PER_KWH = 3.6e6
 
 
-@dataclass(frozen=True, slots=True)
-class EnergyQuality:
+class EnergyQuality(msgspec.Struct, frozen=True):
     """`complete`: nothing is missing, else the sum is a lower bound. `estimated`: integrated from power readings, at
     least in part, instead of read from the hardware's counter. None is unknown."""
 
@@ -21,8 +21,7 @@ class EnergyQuality:
     estimated: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EnergySpan:
+class EnergySpan(msgspec.Struct, frozen=True):
     """Energy of the steps after `first_step` up to `last_step`, both with a known sum."""
 
     first_step: int

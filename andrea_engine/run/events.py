@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
+
+import msgspec
 
 from andrea_engine.run.io import append_line
 from andrea_engine.run.loss_entry import dumps_strict, loads_bounded
@@ -22,8 +23,7 @@ from andrea_engine.run.tailing import LineTail
 MAX_LINE = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One line. `time`: seconds since the epoch; `session`: starts so far; `facts`: the other keys."""
 
     time: float

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from andrea_engine.run.checkpoint import checkpoint_bytes
 from andrea_engine.run.config import CheckpointTable
 
 
-@dataclass(frozen=True, slots=True)
-class DiskForecast:
+class DiskForecast(msgspec.Struct, frozen=True):
     """`enough`: the rest of the run fits. Else `full_at` is the step at which the disk will be full."""
 
     bytes_to_come: int

@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
@@ -45,8 +46,7 @@ def _open_log(directory: RunDirectory) -> IO[bytes]:
     return os.fdopen(open_regular(directory.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStatus:
+class EngineStatus(msgspec.Struct, frozen=True):
     """What can be said about a run's engine from outside. `alive`: this machine runs it now."""
 
     heartbeat: Heartbeat | None

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from andrea_engine.run.errors import ConfigError
 
@@ -38,15 +39,14 @@ _KEYS = {"bandit": ("c", "span", "focus", "background"), "warmup": ("steps", "so
 _TABLES = ("floors", "caps", *_KEYS)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """Floors, caps, bandit constants and warm-up of one policy generation.
 
     Build it with `from_mapping` or `parse_policy` whenever a person or a file is the source: they validate.
     """
 
-    floors: dict[str, float] = field(default_factory=dict)
-    caps: dict[str, float] = field(default_factory=dict)
+    floors: dict[str, float] = msgspec.field(default_factory=dict)
+    caps: dict[str, float] = msgspec.field(default_factory=dict)
     c: float = DEFAULT_C
     span: tuple[int, int] = DEFAULT_SPAN
     focus: int | None = None

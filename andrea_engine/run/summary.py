@@ -200,7 +200,7 @@ def summarise(directory: RunDirectory) -> Summary:
         first_bad_step=gate.first_bad_step if gate else None,
         alarms=gate.alarms if gate else [],
         focus=focus_text(snapshot, step),
-        arms=[{name: getattr(row, name) for name in row.__slots__} for row in arm_rows(snapshot)],
+        arms=[msgspec.structs.asdict(row) for row in arm_rows(snapshot)],
         policy=directory.policy_generation(),
         events=[{**e.facts, "time": e.time, "kind": e.kind, "session": e.session} for e in events[-RECENT_EVENTS:]],
         problems=[clean(problem) for problem in problems],  # names in them need not be UTF-8

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from andrea_engine.run.checkpoint import CheckpointFile, inspect_checkpoint, parse_name
 from andrea_engine.run.directory import RunDirectory
@@ -14,8 +16,7 @@ from andrea_engine.run.pins import PinNote, pin_of
 from andrea_engine.run.tailing import LineTail
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointRow:
+class CheckpointRow(msgspec.Struct, frozen=True):
     """One file. `time`: seconds since the epoch, of the save or else of the file. `sha256`: as recorded when it was
     saved, '' when it was not. `score`: step and points of the newest sample up to this step."""
 
@@ -34,8 +35,7 @@ class CheckpointRow:
         return self.problem is None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointListing:
+class CheckpointListing(msgspec.Struct, frozen=True):
     """Newest step first. `problem`: why the directory cannot be read; ''."""
 
     rows: tuple[CheckpointRow, ...] = ()

@@ -6,7 +6,6 @@ import math
 import struct
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import IO
 
 import msgspec
@@ -23,8 +22,7 @@ _SIZES = struct.Struct("<II")  # bytes of a frame's header and of its columns
 _LARGEST_HEADER = 1 << 28
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True):
     """One or more entries of strictly increasing steps. In the columns NaN is unknown, in `facts` +inf is not finite.
 
     `known` counts what is known of `ema` and of each fact. `source_ids` are indices of `source_names`. `nonfinite`:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from andrea_tui.feed.line_file import LineFile, LineFileError
 from andrea_tui.feed.log_text import LogReading
@@ -13,8 +14,7 @@ LAST_BLOCKS = 3  # that are looked at
 LONGEST = 1000  # characters of each
 
 
-@dataclass(frozen=True, slots=True)
-class LogTail:
+class LogTail(msgspec.Struct, frozen=True):
     """`modified`: seconds since the epoch, of the file; `problem`: why there are no lines, ''."""
 
     lines: tuple[str, ...]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from andrea_engine.run.io import open_regular
 
@@ -22,8 +23,7 @@ class LineFileError(Exception):
     """The file cannot be read. `str(error)` is the sentence for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """`data` without the newline; `continued`: the line began further up."""
 
     start: int

@@ -6,7 +6,8 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andrea_tui.feed.log_window import LogWindow, Page, SupersededError
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from andrea_engine.run.events import parse_event
 from andrea_tui.feed.event_words import describe
@@ -25,8 +26,7 @@ _ERRORS = re.compile(r"errors?\b|exceptions?\b|traceback|" + "|".join(map(re.esc
 _WARNINGS = re.compile("|".join(map(re.escape, _WARNING_WORDS)), re.I | re.A)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A line as people read it. `meaning` is that of its colour; `continued`: the line began further up."""
 
     offset: int
@@ -36,8 +36,7 @@ class Entry:
     continued: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Which entries count: those of `level` or more that contain `query` ('' is in all), whatever its case."""
 
     level: int = PLAIN

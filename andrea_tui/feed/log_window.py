@@ -8,7 +8,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_tui.feed.line_file import Line, LineFile, LineFileError
 from andrea_tui.feed.log_text import Entry, Reading, Wanted
@@ -22,8 +23,7 @@ class SupersededError(Exception):
     """Something else was asked for meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """What the screen shows. `share`: where the page ends in the file, 0 to 1; `counted`: share of the file in which
     matches were counted; `number`: place of the current match among all, None while unknown; `searched`: share that a
     search under way has been through, None when there is none; `problem`: why there is nothing to see.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_tui.feed.pyramid import Series
 
@@ -12,8 +13,7 @@ BRANCHES_KEPT = 8
 BRANCH_POINTS = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class RunMark:
+class RunMark(msgspec.Struct, frozen=True):
     """An event on the loss curve. `kind`: save, start, halt, pivot, alarm, nonfinite (a gradient)."""
 
     step: int

@@ -11,17 +11,17 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from operator import le
+
+import msgspec
 
 from andrea_tui.feed.minmax import MinMax
 
 _INF = math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True):
     """Summary of n equal x-columns of [x0, x1]; every array has length n.
 
     A column is half-open, the last one also contains x1. Where a column has nothing to draw, `lo` is +inf and `hi`
@@ -44,8 +44,7 @@ class Columns:
         return len(self.lo)
 
 
-@dataclass(frozen=True, slots=True)
-class StableRange:
+class StableRange(msgspec.Struct, frozen=True):
     """An x-range cut into columns of `width`, a power of two (possibly below 1), that start at multiples of it."""
 
     x0: float

@@ -76,6 +76,9 @@ class Replay:
     def look_now(self) -> None:
         """Nothing comes sooner in a replay than it did."""
 
+    def attended(self) -> None:
+        """It is as lively for nobody."""
+
     def taken(self) -> None:
         self._pending.release()
 

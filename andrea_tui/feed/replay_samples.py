@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
@@ -18,8 +19,7 @@ MOST_ARCHIVES = 1000
 _REMOVING = ("pivot", "rollback")  # a pivot begins with no samples, a rollback leaves those up to its step
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """A sample, and from when to when it could be seen (seconds of the replay; `until` None: to the end)."""
 
     sample: Sample

@@ -11,9 +11,10 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.config import load_config
@@ -39,8 +40,7 @@ EVENTS_TAIL = 128 * 1024
 SIZE_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(msgspec.Struct, frozen=True):
     """A run. None is unknown. `name`: its path below the root. `curve`: the loss EMA (or the loss, where a record has
     no EMA) from the first step to the last. `last_step`, `changed`: seconds since the epoch."""
 
@@ -61,8 +61,7 @@ class RunRow:
     curve: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunsListing:
+class RunsListing(msgspec.Struct, frozen=True):
     """By name. `left_off`: there are more than are shown. `problem`: why the root cannot be read; ''."""
 
     rows: tuple[RunRow, ...] = ()
@@ -161,14 +160,13 @@ class RunsReader:
         return RunsListing(tuple(sorted(rows, key=lambda row: row.name)), left_off)
 
 
-@dataclass(slots=True)
-class _RunReader:
+class _RunReader(msgspec.Struct):
     path: Path
-    _stamps: dict[str, Stamp | None] = field(default_factory=dict)
+    _stamps: dict[str, Stamp | None] = msgspec.field(default_factory=dict)
     _status: EngineStatus | None = None
     _config: tuple[int, int] | None = None
-    _record: list[LossEntry] = field(default_factory=list)
-    _journal: list[LossEntry] = field(default_factory=list)
+    _record: list[LossEntry] = msgspec.field(default_factory=list)
+    _journal: list[LossEntry] = msgspec.field(default_factory=list)
     _sample: Event | None = None
     _bytes: int | None = None
     _size_due: float = float("-inf")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from andrea_engine.run.plain import clean
 from andrea_tui.feed.runs import RunRow, RunsListing

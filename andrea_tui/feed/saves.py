@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat, Saving
@@ -24,8 +25,7 @@ RATE_SECONDS = 0.5  # a rate over less says nothing
 STOP = "checkpoint and exit"
 
 
-@dataclass(slots=True)
-class _Write:
+class _Write(msgspec.Struct):
     """Bytes of the write under way: where and when the looks at it began, and when the count last moved."""
 
     began: float
@@ -44,8 +44,7 @@ class _Write:
         return (self.done - self.first) / seconds if seconds >= RATE_SECONDS else None
 
 
-@dataclass(slots=True)
-class SaveFollower:
+class SaveFollower(msgspec.Struct):
     """`asked_at` is set by the console when it has rung; the engine's events answer. `clock` tells seconds since the
     epoch, for what is compared with the engine's times; `timer` must not jump, for patience."""
 
@@ -64,7 +63,7 @@ class SaveFollower:
     _phase_since: float = 0.0
     _phase_text: str = ""
     _saved_text: str = ""
-    _write: _Write | None = field(default=None, repr=False)
+    _write: _Write | None = None
 
     def ask(self, step: int, what: str = "checkpoint") -> None:
         """The console has sent the request for `what` at `step`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+
+import msgspec
 
 from andrea_engine.run.arms import ArmRow, arm_rows, focus_text
 from andrea_engine.run.condition import Condition
@@ -28,36 +29,34 @@ EVENTS_KEPT = 2000
 ARMS_VALIDATED = 100  # arms whose validation losses are kept
 
 
-@dataclass(slots=True)
-class OtherRun:
+class OtherRun(msgspec.Struct):
     """The run drawn beside this one (`--compare`)."""
 
     name: str
-    record: Record = field(default_factory=Record)
+    record: Record = msgspec.field(default_factory=Record)
     complete: bool = False
 
 
-@dataclass(slots=True)
-class Store:
+class Store(msgspec.Struct):
     """Facts of one run. `version` grows with every change that may be visible."""
 
     version: int = 0
-    record: Record = field(default_factory=Record)
-    abandoned: list[Series] = field(default_factory=list)
-    score: Series = field(default_factory=Series)
-    validation: Series = field(default_factory=Series)
-    arm_validation: dict[str, Series] = field(default_factory=dict)
+    record: Record = msgspec.field(default_factory=Record)
+    abandoned: list[Series] = msgspec.field(default_factory=list)
+    score: Series = msgspec.field(default_factory=Series)
+    validation: Series = msgspec.field(default_factory=Series)
+    arm_validation: dict[str, Series] = msgspec.field(default_factory=dict)
     other: OtherRun | None = None
     last: LossEntry | None = None
     energy: EnergySpan | None = None
-    energy_quality: EnergyQuality = field(default_factory=EnergyQuality)
-    condition: Condition = field(default_factory=lambda: Condition("missing", alive=False, sentence="reading"))
+    energy_quality: EnergyQuality = msgspec.field(default_factory=EnergyQuality)
+    condition: Condition = msgspec.field(default_factory=lambda: Condition("missing", alive=False, sentence="reading"))
     heartbeat: Heartbeat | None = None
     config: RunConfig | None = None
     samples: tuple[Sample, ...] = ()
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
-    marks: list[RunMark] = field(default_factory=list)
-    saves: SaveFollower = field(default_factory=SaveFollower)
+    events: deque[Event] = msgspec.field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+    marks: list[RunMark] = msgspec.field(default_factory=list)
+    saves: SaveFollower = msgspec.field(default_factory=SaveFollower)
     problems: tuple[str, ...] = ()
     log_tail: LogTail | None = None
     complete: bool = False
@@ -67,8 +66,8 @@ class Store:
     newest_checkpoint: int | None = None
     updated: float = 0.0
     alarm: str = ""
-    load: LoadHistory = field(default_factory=LoadHistory)
-    rates: deque[float] = field(default_factory=lambda: deque(maxlen=240))  # tokens per second
+    load: LoadHistory = msgspec.field(default_factory=LoadHistory)
+    rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=240))  # tokens per second
     _snapshot: dict[str, object] | None = None
     _snapshot_step: int = -1
 

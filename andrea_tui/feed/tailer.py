@@ -1,6 +1,7 @@
 """The only reader of the run directory: a thread that looks three times a second and hands out what is new.
 
-Without an engine it looks less and less often, down to every `LONGEST_IDLE` seconds.
+Where the engine keeps every processor busy and nobody is at the console, it looks less often; without an engine less
+and less, down to every `LONGEST_IDLE` seconds.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from andrea_tui.feed.read_ahead import ReadAhead
 from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 INTERVAL = 0.3  # what the engine writes is on the screen within half a second
+BUSY_INTERVAL = 2.0  # where no processor is idle, each look, and the frame that follows, is taken from the steps
+BUSY_PERCENT = 90.0  # of all processors, as the engine reads it
+ATTENDED_SECONDS = 30.0  # somebody who has just pressed a key is still there
 IDLE_INTERVAL = 0.5  # without an engine; it grows while nothing happens
 LONGEST_IDLE = 2.0  # an engine that somebody else starts is seen within this time
 AGE_INTERVAL = 1.0  # with an engine, ages on the screen move at least so often
@@ -183,6 +187,7 @@ class Tailer:
         self._stopped = False
         self._wake = threading.Event()
         self._delivered = float("-inf")
+        self._attended_until = float("-inf")
         self._pending = threading.Semaphore(MOST_PENDING)
         self._first_taken = threading.Event()
         self._last = Update(0.0, Condition("missing", alive=False, sentence="not read yet"), None)
@@ -203,6 +208,13 @@ class Tailer:
     def look_now(self) -> None:
         """Do not wait for the end of the pause: something is about to happen."""
         self._wake.set()
+
+    def attended(self) -> None:
+        """Somebody is at the console: what stands there is brought up to date, and kept so for a while."""
+        now = time.monotonic()
+        if now >= self._attended_until:
+            self._wake.set()
+        self._attended_until = now + ATTENDED_SECONDS
 
     def taken(self) -> None:
         self._first_taken.set()
@@ -228,8 +240,14 @@ class Tailer:
             self._wake.clear()
             caught_up = update.complete and (update.other is None or update.other.complete)
             if caught_up and not self._stopped:
-                pause = INTERVAL if update.condition.alive else idle
+                pause = self._pause_of_living(update) if update.condition.alive else idle
                 self._wake.wait(max(0.0, pause - (time.monotonic() - started)))
+
+    def _pause_of_living(self, update: Update) -> float:
+        readings = update.heartbeat.telemetry if update.heartbeat is not None else None
+        share = readings.cpu_percent if readings is not None else None
+        busy = share is not None and share >= BUSY_PERCENT
+        return BUSY_INTERVAL if busy and time.monotonic() >= self._attended_until else INTERVAL
 
     @staticmethod
     def _is_news(update: Update, before: Update) -> bool:

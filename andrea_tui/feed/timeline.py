@@ -11,8 +11,9 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+import msgspec
 
 from andrea_engine.run.events import Event
 from andrea_engine.run.loss_entry import LossEntry
@@ -23,8 +24,7 @@ UNTIMED = 1.0  # seconds of a step before the first one whose duration is known
 LONGEST_STEP = 7 * 86_400.0  # seconds; beyond, the entry is damaged
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """Entries [first, end) of one session; its first step began at `begin` (seconds of the replay)."""
 
     session: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_engine.run.errors import ExitCode
 from andrea_engine.run.process import boot_id
@@ -33,8 +34,7 @@ _TRACEBACK = "see engine.log"  # ends the note of an engine that failed for a re
 _EXPECTED = (ExitCode.OK, ExitCode.HALTED, ExitCode.PIVOT)  # each of these has a screen of its own
 
 
-@dataclass(frozen=True, slots=True)
-class OwnEnd:
+class OwnEnd(msgspec.Struct, frozen=True):
     """What this console knows itself of the last engine: its exit code if it started it (negative: by which signal,
     None: unknown), and the pid of one that was killed from here."""
 
@@ -42,8 +42,7 @@ class OwnEnd:
     killed_pid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(msgspec.Struct, frozen=True):
     """`key` tells one from the next. `facts`: sentences, the most important first. `log_note`: why the lines of the
     log may not be those of this engine, ''."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.config import RunConfig
@@ -14,8 +14,7 @@ from andrea_tui.feed.columns import Columns, columns_of
 from andrea_tui.feed.last_words import LogTail
 
 
-@dataclass(frozen=True, slots=True)
-class EntryBatch:
+class EntryBatch(msgspec.Struct, frozen=True):
     """New loss entries in step order; before them, everything from step `drop_from` on is abandoned (None: nothing).
 
     Without entries `left` is the last one that stays. Of a long record that another process reads there are only the
@@ -32,8 +31,7 @@ class EntryBatch:
         return self.columns or (columns_of(self.entries) if self.entries else None)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherUpdate:
+class OtherUpdate(msgspec.Struct, frozen=True):
     """What is new of the run that is drawn beside this one. `anchors`: (step, seconds since the epoch) of its clock."""
 
     name: str
@@ -43,8 +41,7 @@ class OtherUpdate:
     complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """One look at the run directory. None means: unchanged since the last look.
 
     `complete` is False while an older record is still being read; `read_share` tells how far.

@@ -7,9 +7,10 @@ where a cell has only two dots that would hide the upper layer's shape, so there
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, floor
 from typing import Literal
+
+import msgspec
 
 from .grid import CellGrid, Run
 
@@ -19,8 +20,7 @@ _NOT_ZERO = bytes([0]) + bytes([255]) * 255
 _SOFT = bytes([0]) + bytes(code | 4 for code in range(1, 256))
 
 
-@dataclass(frozen=True, slots=True)
-class _Dots:
+class _Dots(msgspec.Struct, frozen=True):
     """The dot pattern of one cell: `bits[column][row]` and a glyph for each combination."""
 
     bits: tuple[tuple[int, ...], ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from .ticks import multiple, nice_steps
 
@@ -33,8 +34,7 @@ class ColumnStats(Protocol):
     def nonpositive(self) -> Sequence[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Values from `lo` to `hi`, linear or logarithmic. Any bounds are accepted and made usable: ordered, finite,
     apart, and above zero for a log scale."""
 
@@ -53,8 +53,8 @@ class Scale:
         elif hi - lo <= max(abs(lo), abs(hi), 1e-280) * 1e-12:
             margin = max(abs(hi) * 0.05, 1e-280) if hi else 0.5
             lo, hi = lo - margin, hi + margin
-        object.__setattr__(self, "lo", lo)
-        object.__setattr__(self, "hi", hi)
+        msgspec.structs.force_setattr(self, "lo", lo)
+        msgspec.structs.force_setattr(self, "hi", hi)
 
     def plottable(self, value: float) -> bool:
         """False for NaN and infinities and, on a log scale, for values <= 0: they have no place here."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from .format import human_count, short_count
 from .grid import Run
@@ -26,8 +27,7 @@ class ColumnSource(Protocol):
     def trough(self, x0: float, x1: float) -> tuple[float, float] | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True):
     """One series. `band` draws it soft where the kind can. `join` connects neighbouring points, over at most
     `max_gap` of x. `report` marks and counts its non-finite and unplottable points and labels its outliers; switch
     it off for derived curves and abandoned branches. `dashed` leaves out every other cell, and `label` is written near
@@ -43,8 +43,7 @@ class Curve:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """An event at x: a one-character label on the top row and a dotted line through the empty cells below it.
 
     In one cell the higher priority wins, then the later mark. Where lines would stand too close, only those with a
@@ -57,8 +56,7 @@ class Mark:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ChartSpec:
+class ChartSpec(msgspec.Struct, frozen=True):
     """What to draw. Curves and their styles go from bottom to top. Bounds of y left out are found in the data
     (`robust_range` of all curves, rounded); use `YRange` to keep them still between frames.
 
@@ -84,8 +82,7 @@ class ChartSpec:
     blank: str = " "  # for empty cells of the plot; U+2800 keeps braille aligned in exported pictures
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """Where the plot lies inside the chart, in cells; `axis_rows` (0-2) lie below it."""
 
     left: int
@@ -101,8 +98,7 @@ class Layout:
         return self.left + min(int((value - lo) / (hi - lo) * self.width), self.width - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     """`rows` are exactly as many as asked for, each of exactly the width asked for, as (text, style) runs.
 
     `nonfinite` and `unplottable` (values <= 0 on a log scale) count points in view, `clipped` whether a reporting

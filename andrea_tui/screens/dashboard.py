@@ -60,6 +60,7 @@ class DashboardScreen(Screen[None]):
         self.actions = actions
         self._drawn_at = float("-inf")
         self._next_frame: Timer | None = None
+        self._live: list[RowsWidget] = []
         self._put_away: object = None  # key of the trouble that Esc has closed
         self._last_command: dict[str, float] = {}
 
@@ -88,7 +89,11 @@ class DashboardScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
+        self._live = list(self.query(RowsWidget))  # once: none comes or goes, and a query looks through all
         self.set_interval(1.0, self._look_at_owner)
+
+    def on_unmount(self) -> None:
+        self._live = []
 
     def on_resize(self) -> None:
         """Panels that the new size brings in are drawn once they have theirs."""
@@ -112,7 +117,7 @@ class DashboardScreen(Screen[None]):
 
     def redraw(self) -> None:
         """Bring every widget up to the store."""
-        if not self.query(KeyBar):  # not composed yet, or leaving
+        if not self._live:  # not composed yet, or leaving
             return
         keys = self.query_one(KeyBar)
         keys.read_only = self.actions.read_only
@@ -121,7 +126,7 @@ class DashboardScreen(Screen[None]):
         status.restart = self.actions.restart_text
         status.alone = self.has_class("-tiny") or self.has_class("-flat")
         self._look_for_trouble()
-        for widget in self.query(RowsWidget):
+        for widget in self._live:
             if widget.display:
                 widget.update_from(self.store)
         if self.query_one(LossPanel).unfinished:

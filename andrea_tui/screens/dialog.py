@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -14,8 +13,7 @@ from textual.widgets import Static
 from andrea_tui.widgets.rows import LONGEST, visible
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """A key and what it does. `result` is handed to the caller."""
 
     key: str

@@ -29,15 +29,23 @@ class KeyBar(RowsWidget):
         super().__init__(id="keys")
         self.read_only = ""
         self._places: list[tuple[int, int, str]] = []
+        self._built_of: object = None
+        self._row: Row = []
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
         situation = Situation(store, self.read_only)
-        row: Row = [(" ", "")]
-        self._places = []
         shown = [(c, not c.reason(situation)) for c in COMMANDS if c.label]
         if self.read_only:  # one reason stands against all of them: it is told in the first line
             shown = [(c, possible) for c, possible in shown if possible]
         shown = [(c, possible) for c, possible in shown if possible or c.id not in _ONLY_WHEN_POSSIBLE]
+        if self._built_of != (shown, width):
+            self._built_of = (shown, width)
+            self._row = self._line(shown, width)
+        return [self._row]
+
+    def _line(self, shown: list[tuple[Command, bool]], width: int) -> Row:
+        row: Row = [(" ", "")]
+        self._places = []
         always = row_width([run for c, _ in shown if c.id in ("help", "palette") for run in shown_keys(c, True)])
         for command, possible in shown:
             runs = shown_keys(command, possible)
@@ -47,7 +55,7 @@ class KeyBar(RowsWidget):
             start = row_width(row)
             row += runs
             self._places.append((start, row_width(row), command.id))
-        return [row]
+        return row
 
     def on_click(self, event: events.Click) -> None:
         for start, end, command in self._places:

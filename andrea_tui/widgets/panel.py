@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from andrea_tui.feed.store import Store
-from andrea_tui.widgets.rows import Row, RowsWidget, fit, row_width, shortened
+from andrea_tui.widgets.rows import Row, RowsWidget, row_width, shortened
 
 _FRAME = {"unicode": tuple("┌─┐│└┘"), "ascii": tuple("+-+|++")}
 
@@ -28,25 +28,33 @@ class Panel(RowsWidget):
     def build(self, store: Store, width: int, height: int) -> list[Row]:
         if width < 4 or height < 2:
             return []
+        rows = self.content(store, width - 4, height - 2)
+        return self._framed(self.title(store, width - 8), rows, self.footer(store), width, height)
+
+    def lay_out(self, store: Store, width: int, height: int) -> list[Row]:
+        """The rows of a frame are plain and as wide as they should be."""
+        return self.build(store, width, height) or super().lay_out(store, width, height)
+
+    def unread(self, width: int, height: int) -> list[Row]:
+        return [] if width < 4 or height < 2 else self._framed([], [], [], width, height)
+
+    def _framed(self, title: Row, content: list[Row], footer: Row, width: int, height: int) -> list[Row]:
         top_left, line, top_right, side, bottom_left, bottom_right = _FRAME[
             "ascii" if self.kind == "ascii" else "unicode"
         ]
-        inner = width - 4
-        rows = self.content(store, inner, height - 2)[: height - 2]
-        rows += [[] for _ in range(height - 2 - len(rows))]
-        middle = [[(f"{side} ", "frame"), *fit(self.plain(row), inner), (f" {side}", "frame")] for row in rows]
-        label: Row = [(f" {self.NUMBER} ", "faint"), *self.plain(self.title(store, width - 8)), (" ", "")]
+        left, right = (f"{side} ", "frame"), (f" {side}", "frame")
+        middle = [[left, *row, right] for row in self._fitted(content, width - 4, height - 2)]
+        label: Row = [(f" {self.NUMBER} ", "faint"), *self.plain(title), (" ", "")]
         return [
             self._border(top_left, line, top_right, label, width),
             *middle,
-            self._border(bottom_left, line, bottom_right, self.footer(store), width),
+            self._border(bottom_left, line, bottom_right, self.plain(footer), width),
         ]
 
-    @staticmethod
-    def _border(left: str, line: str, right: str, label: Row, width: int) -> Row:
+    def _border(self, left: str, line: str, right: str, label: Row, width: int) -> Row:
         room = width - 4
         if row_width(label) > room and label[-1][0].isspace():
             label = label[:-1]  # a border needs no blank before it
-        label = shortened(label, room)
+        label = self.plain(shortened(label, room))  # its ellipsis is a sign too
         rest = width - 3 - row_width(label)
         return [(left + line, "frame"), *label, (line * rest + right, "frame")]

@@ -43,6 +43,11 @@ def visible(text: str) -> str:
     return clean(text) if text.isascii() else _INVISIBLE.sub("", clean(text)).translate(_FLAG_LETTERS)
 
 
+@lru_cache(4096)
+def _in_one_line(text: str) -> str:
+    return visible(text).replace("\n", NEWLINE)
+
+
 def fit(row: Iterable[Run], width: int) -> Row:
     """The row cut or filled up to exactly `width` cells; a wide character is never cut in two."""
     fitted: Row = []
@@ -104,6 +109,10 @@ class RowsWidget(Widget):
         """The rows of this widget: at most `height`, of any width (they are fitted)."""
         raise NotImplementedError
 
+    def unread(self, width: int, height: int) -> list[Row]:
+        """The rows until the first look at the run is drawn."""
+        return []
+
     @property
     def kind(self) -> Kind:
         """How curves are drawn: braille, block or ascii."""
@@ -113,38 +122,48 @@ class RowsWidget(Widget):
     def update_from(self, store: Store) -> None:
         """Rebuild the rows and repaint the cells that changed."""
         self.store = store
-        if not self.is_attached or self.size.width <= 0 or self.size.height <= 0:
+        width, height = self.size
+        if not self.is_attached or width <= 0 or height <= 0:
             return
-        before, size = self._rows, self._built_for
-        self._rebuild()
-        if size != self._built_for:
+        before, built_for = self._rows, self._built_for
+        self._rebuild(width, height)
+        if built_for != self._built_for:
             self.refresh()
             return
         for y, (old, new) in enumerate(zip(before, self._rows, strict=True)):
             if old != new:
-                start, end = _difference(old, new, self.size.width)
+                start, end = _difference(old, new, width)
                 self.refresh(Region(start, y, end - start, 1))
 
     def plain(self, row: Row) -> Row:
         """The row as it may be measured and shown: one line, nothing that a terminal obeys, ASCII where asked for."""
-        shown = [(visible(text[:LONGEST]).replace("\n", NEWLINE), meaning) for text, meaning in row]
-        return [(to_ascii(text), meaning) for text, meaning in shown] if self.kind == "ascii" else shown
+        return self._plain([row])[0]
+
+    def _plain(self, rows: list[Row]) -> list[Row]:
+        shown = [[(_in_one_line(text[:LONGEST]), meaning) for text, meaning in row] for row in rows]
+        if self.kind == "ascii":
+            shown = [[(to_ascii(text), meaning) for text, meaning in row] for row in shown]
+        return shown
 
     def lay_out(self, store: Store, width: int, height: int) -> list[Row]:
         """`height` rows of exactly `width` cells."""
-        fitted = [fit(self.plain(row), width) for row in self.build(store, width, height)[:height]]
+        return self._fitted(self.build(store, width, height), width, height)
+
+    def _fitted(self, rows: list[Row], width: int, height: int) -> list[Row]:
+        fitted = [fit(row, width) for row in self._plain(rows[:height])]
         return fitted + [[(" " * width, "")]] * (height - len(fitted))
 
-    def _rebuild(self) -> None:
-        width, height = self.size
-        blank: list[Row] = [[(" " * width, "")]] * height
-        self._rows = blank if self.store is None else self.lay_out(self.store, width, height)
+    def _rebuild(self, width: int, height: int) -> None:
+        if self.store is None:
+            self._rows = self._fitted(self.unread(width, height), width, height)
+        else:
+            self._rows = self.lay_out(self.store, width, height)
         self._built_for = (width, height)
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        if self._built_for != (width, self.size.height):
-            self._rebuild()
+        width, height = self.size
+        if self._built_for != (width, height):
+            self._rebuild(width, height)
         if y >= len(self._rows):
             return Strip.blank(width)
         theme = self.app.current_theme if self.app.current_theme is not None else DARK
@@ -157,10 +176,19 @@ class RowsWidget(Widget):
 
 def _difference(old: Row, new: Row, width: int) -> tuple[int, int]:
     """Cells [start, end) outside of which both rows are equal."""
-    before, after = _glyphs(old), _glyphs(new)
-    start = _same_cells(before, after)
+    first = next((i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+    while first and not (_begins_a_glyph(old, first) and _begins_a_glyph(new, first)):
+        first -= 1
+    begun = row_width(old[:first])
+    before, after = _glyphs(old[first:]), _glyphs(new[first:])
+    start = begun + _same_cells(before, after)
     end = width - _same_cells(before[::-1], after[::-1])
     return (start, end) if start < end else (0, width)
+
+
+def _begins_a_glyph(row: Row, index: int) -> bool:
+    """False where a run begins with a mark on the last character of the run before."""
+    return index >= len(row) or row[index][0][:1].isascii()
 
 
 def _glyphs(row: Row) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from andrea_engine.run.plain import clean
 from andrea_engine.run.samples import Sample
@@ -14,8 +14,7 @@ from andrea_tui.widgets.sample_panel import wrapped
 LISTED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """Two samples worth seeing side by side. Without a bad one: the one before the newest, and the newest."""
 
     left: Sample | None

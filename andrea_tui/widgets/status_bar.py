@@ -54,7 +54,7 @@ class StatusBar(RowsWidget):
     def build(self, store: Store, width: int, height: int) -> list[Row]:
         if self.alone:
             return [self._brief(store, width)]
-        left: Row = [(" ANDREA ", "accent-bold"), (f" {self.run_name}", "bright")]
+        left = self._heading()
         if store.n_params and width >= 100:
             left.append((f"  {rounded_count(store.n_params)}", "dim"))
         if store.heartbeat is not None and store.heartbeat.ranks and store.condition.alive and width >= 100:
@@ -68,6 +68,12 @@ class StatusBar(RowsWidget):
             if row_width(left) + row_width(right) + 2 <= width:
                 return [spread(left, right, width)]
         return [spread([], self._right(store, 0), width)]
+
+    def unread(self, width: int, height: int) -> list[Row]:
+        return [spread(self._heading(), [("  reading ", "dim")], width)]
+
+    def _heading(self) -> Row:
+        return [(" ANDREA ", "accent-bold"), (f" {self.run_name}", "bright")]
 
     def _brief(self, store: Store, width: int) -> Row:
         """All that matters in one line: state, step, loss EMA, last score; in fewer words the less room there is."""

@@ -30,7 +30,7 @@ async def main():
             app.simulate_key(command.keys[0])
             await pilot.pause(0)
             screens.add(type(app.screen).__name__)
-            while len(app.screen_stack) > 2:
+            while len(app.screen_stack) > 1:
                 app.simulate_key("escape")
                 await pilot.pause(0)
     return sorted(screens), app.store.step

@@ -124,7 +124,7 @@ def test_the_console_answers_once_without_textual(trained: TrainedRun) -> None:
 def test_plotting_is_pure() -> None:
     loaded = _loaded(_import(*_modules("andrea_tui/plotting")))
     foreign = {name for name in loaded if "." not in name and name not in sys.stdlib_module_names}
-    assert foreign == {"andrea_tui"}
+    assert foreign <= {"andrea_tui", "msgspec", "typing_extensions"}, "its values are structs, as everywhere"
     assert {name for name in loaded if name.startswith("andrea_tui.") and name.count(".") == 1} == {
         "andrea_tui.plotting"
     }

@@ -374,10 +374,10 @@ PROCESSES = (
         ),
     ),
     *of(
-        "andrea_tui/app.py",
+        "andrea_tui/leaving.py",
         cut(
             "signals are let through once the handlers stand",
-            "        signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE_SIGNALS)\n",
+            "    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVE_SIGNALS)\n",
             "",
             ids(_LIVING, "a_signal_ends_the_console_cleanly"),
         ),

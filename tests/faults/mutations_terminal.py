@@ -132,7 +132,7 @@ TERMINAL = (
         "andrea_tui/widgets/rows.py",
         cut(
             "rows of panels",
-            '(visible(text[:LONGEST]).replace("\\n", NEWLINE), meaning)',
+            "(_in_one_line(text[:LONGEST]), meaning)",
             '(text[:LONGEST].replace("\\n", NEWLINE), meaning)',
             ids("widgets/test_rows", "a_laid_out_row_holds_nothing_that_a_terminal_obeys"),
         ),
@@ -144,8 +144,8 @@ TERMINAL = (
         ),
         cut(
             "rows of ASCII only",
-            'return [(to_ascii(text), meaning) for text, meaning in shown] if self.kind == "ascii" else shown',
-            "return shown",
+            "[[(to_ascii(text), meaning) for text, meaning in row] for row in shown]",
+            "shown",
             ids("widgets/test_rows", "a_laid_out_row_holds_nothing_that_a_terminal_obeys"),
         ),
         cut(
@@ -171,6 +171,9 @@ TERMINAL = (
             "return [*others]",
             ids("screens/test_ways_to_the_screen", "what_a_ready_made_widget_shows"),
         ),
+    ),
+    *of(
+        "andrea_tui/palette.py",
         cut(
             "reasons in the palette",
             "escape(visible(reason[:LONGEST]))",

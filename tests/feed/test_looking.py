@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.heartbeat import Telemetry
 from andrea_tui.feed import tailer as module
-from andrea_tui.feed.tailer import AGE_INTERVAL, IDLE_INTERVAL, INTERVAL, LONGEST_IDLE, DirectoryReader, Tailer
+from andrea_tui.feed.tailer import (
+    AGE_INTERVAL,
+    ATTENDED_SECONDS,
+    BUSY_INTERVAL,
+    BUSY_PERCENT,
+    IDLE_INTERVAL,
+    INTERVAL,
+    LONGEST_IDLE,
+    DirectoryReader,
+    Tailer,
+)
 from andrea_tui.feed.update import Update
+from tests.run.helpers import beat
 
 STOPPED = Update(1.0, Condition("stopped", alive=False, sentence=""), None)
 RUNNING = replace(STOPPED, condition=Condition("training", alive=True, sentence=""))
@@ -111,3 +123,36 @@ def test_with_an_engine_it_keeps_looking_and_ages_keep_moving(tmp_path: Path, mo
     assert len(delivered) >= 20 * INTERVAL / (AGE_INTERVAL + INTERVAL)
     assert all(after - before <= AGE_INTERVAL + INTERVAL for before, after in pairwise(delivered))
     assert len(delivered) < 20, "a look that found nothing new is not worth a frame"
+
+
+def with_all_processors_at(percent: float | None) -> Update:
+    return replace(RUNNING, heartbeat=beat(telemetry=Telemetry(time=1.0, cpu_percent=percent)))
+
+
+@pytest.mark.parametrize(("percent", "pause"), [(None, INTERVAL), (89.9, INTERVAL), (BUSY_PERCENT, BUSY_INTERVAL)])
+def test_an_engine_that_needs_every_processor_is_seldom_disturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, percent: float | None, pause: float
+) -> None:
+    taken, delivered = pauses(monkeypatch, tmp_path, forever(with_all_processors_at(percent)), 10)
+    assert set(taken) == {pause}
+    assert all(after - before <= AGE_INTERVAL + pause for before, after in pairwise(delivered))
+
+
+def test_whoever_is_at_the_console_sees_it_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tailer = Tailer(RunDirectory(tmp_path), lambda update: tailer.taken())
+    between = Pauses(tailer, 200)
+    tailer._wake = between  # type: ignore[assignment]
+    monkeypatch.setattr(module.time, "monotonic", lambda: between.now)
+
+    def poll(reader: DirectoryReader) -> Update:
+        if len(between.taken) == 3:
+            tailer.attended()
+            assert between.is_set(), "what stands there is old"
+        return with_all_processors_at(100.0)
+
+    monkeypatch.setattr(DirectoryReader, "poll", poll)
+    tailer._run()
+    rest = round(ATTENDED_SECONDS / INTERVAL)
+    assert between.taken[:3] == [BUSY_INTERVAL] * 3
+    assert set(between.taken[3 : 2 + rest]) == {INTERVAL}
+    assert set(between.taken[4 + rest :]) == {BUSY_INTERVAL}

@@ -6,12 +6,12 @@ import json
 import os
 import tempfile
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.directory import RunDirectory

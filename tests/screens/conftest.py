@@ -14,7 +14,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from andrea_engine.run.directory import RunDirectory
-from andrea_tui.app import AndreaApp, ExitState
+from andrea_tui.app import AndreaApp
+from andrea_tui.leaving import ExitState
 from andrea_tui.screens.dashboard import DashboardScreen
 from tests.widgets.test_rows import harmless
 

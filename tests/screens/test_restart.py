@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError

@@ -8,11 +8,11 @@ import pytest
 from textual.widgets import Static
 
 from andrea_engine.run.heartbeat import write_heartbeat
-from andrea_tui.app import ExitState
 from andrea_tui.cli import farewell
 from andrea_tui.commands import COMMANDS
 from andrea_tui.feed.runs import RunRow, RunsListing
 from andrea_tui.feed.runs_text import runs_text
+from andrea_tui.leaving import ExitState
 from andrea_tui.screens.dialog import Choice, Dialog
 from tests.screens.conftest import Acts, console
 from tests.screens.situations import beat, situation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.config import parse_config

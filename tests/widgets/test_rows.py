@@ -90,7 +90,7 @@ def test_spread_is_exactly_as_wide_as_asked(left: Row, right: Row, width: int) -
 @settings(deadline=None)
 @given(st.one_of(TEXT, st.text(st.characters()), st.just(HOSTILE)), WIDTHS, st.sampled_from(["braille", "ascii"]))
 @example(HOSTILE, 30, "ascii")
-@example("two\nlines", 30, "braille")
+@example("a\nb\x1bc", 30, "braille")
 def test_a_laid_out_row_holds_nothing_that_a_terminal_obeys(text: str, width: int, kind: Kind) -> None:
     (row,) = Plain([[(text, ""), (text, "dim")]], kind).lay_out(Store(), width, 1)
     assert row_width(row) == width

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from andrea_engine.run.errors import ConfigError
 from andrea_engine.run.policy import Policy
@@ -11,8 +11,7 @@ NUDGE = 0.05
 WHERE = "the new policy"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """A number of the policy that belongs to no arm. `step` is what an arrow key adds."""
 
     name: str
@@ -31,8 +30,7 @@ SETTINGS = (
 )
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(msgspec.Struct):
     """Rows are the arms, then the settings; an arm has the columns floor and cap, a setting one value.
 
     Every cell holds text, as typed: an unfinished number is an ordinary state, and `problem` names it.
@@ -47,7 +45,7 @@ class Draft:
     row: int = 0
     column: int = 0  # 0 floor, 1 cap
     editing: bool = False  # the next digit continues the number instead of replacing it
-    switched_off: dict[str, str] = field(default_factory=dict)  # arm -> its cap before it was switched off
+    switched_off: dict[str, str] = msgspec.field(default_factory=dict)  # arm -> its cap before it was switched off
 
     @classmethod
     def of(cls, policy: Policy, arms: list[str]) -> Draft:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_engine.run.energy_facts import JOULES_PER_KWH
 from andrea_tui.plotting.format import compact_number, duration, energy, human_count, rounded_count, short_count
 from andrea_tui.plotting.ticks import Tick, count_ticks, nice_ticks, time_ticks
 
 
-@dataclass(frozen=True, slots=True)
-class AxisWords:
+class AxisWords(msgspec.Struct, frozen=True):
     """`name` in a sentence, `unit` at the axis, `end` for its right edge, `exact` for one x."""
 
     name: str

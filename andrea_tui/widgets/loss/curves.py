@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from andrea_tui.feed.axes import AxisMap, Mapped, unknown
 from andrea_tui.feed.picks import Pick
@@ -14,8 +15,7 @@ from andrea_tui.view import DEFAULT_SMOOTHING, ViewState, Window
 from andrea_tui.widgets.loss.series import Offer, chosen, measured
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(msgspec.Struct, frozen=True):
     """A series over the axis: as it is, and smoothed (None: shown as it is). `smoothing` names the line."""
 
     raw: Series
@@ -28,8 +28,7 @@ class Traced:
         return self.raw if self.line is None else self.line
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """All that a frame is drawn from. `note` tells in words what could not be shown as asked."""
 
     offer: Offer

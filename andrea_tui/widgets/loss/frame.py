@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from dataclasses import dataclass
+
+import msgspec
 
 from andrea_tui.view import Window
 
@@ -14,8 +15,7 @@ CLOSEST_STEPS = 4  # as far as zooming in goes
 FINEST = 1e-9  # of x: columns that are narrower could not be told apart in doubles
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """Drawn from `lo` to `hi` over `cells` columns of cells; the data go from `first` to `last`.
 
     `pace`: mean x of one step.

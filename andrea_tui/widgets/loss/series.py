@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from andrea_tui.feed.picks import ARM
 from andrea_tui.feed.pyramid import Series
@@ -11,8 +11,7 @@ from andrea_tui.feed.store import Store
 ARM_VALIDATION = "validation:"  # a series key: `validation:` and the name of an arm
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """A series under its `key`; `reason` says why it cannot be shown, as a clause. Only noisy ones are `smoothed`."""
 
     key: str
