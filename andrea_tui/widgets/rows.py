@@ -187,8 +187,8 @@ def _difference(old: Row, new: Row, width: int) -> tuple[int, int]:
 
 
 def _begins_a_glyph(row: Row, index: int) -> bool:
-    """False where a run begins with a mark on the last character of the run before."""
-    return index >= len(row) or row[index][0][:1].isascii()
+    """False where a run may begin with a mark on the last character of a run before, as one that is empty may."""
+    return index >= len(row) or (row[index][0] != "" and row[index][0][0].isascii())
 
 
 def _glyphs(row: Row) -> list[tuple[str, str]]:

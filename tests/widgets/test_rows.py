@@ -152,6 +152,7 @@ def test_repainting_the_difference_turns_the_old_row_into_the_new_one(one: Row, 
 
 @settings(deadline=None)
 @given(RUNS, RUNS, RUNS, RUNS, st.integers(1, 60))
+@example([("a", ""), ("", "")], [], [("\u0301a", "")], [], 2)
 def test_with_a_common_beginning_and_end(start: Row, old: Row, new: Row, end: Row, width: int) -> None:
     """The usual case: a number in the middle changed."""
     _assert_repaint(fit([*start, *old, *end], width), fit([*start, *new, *end], width), width)
