@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import queue
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from andrea_engine.run.loss_reader import ReaderState
 from andrea_tui.feed.columns import Columns, Header, read_frame
 
 WORTHWHILE = 4 << 20  # bytes of a record: a shorter one is read before the process has started
+LATER = 10  # steps of priority below the console
 FRAMES_AHEAD = 16  # of about a megabyte each, that wait for the console
 _PIPE_BYTES = 1 << 20
 FIRST_PATIENCE = 2.0  # seconds that `take` waits for the first frame: an interpreter has to start
@@ -42,6 +44,8 @@ class ReadAhead:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=-1
         )
+        with contextlib.suppress(OSError):  # where there is no core for both, the screen opens first
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, os.getpriority(os.PRIO_PROCESS, 0) + LATER)
         self._frames: queue.Queue[Frame | None] = queue.Queue(FRAMES_AHEAD)
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()

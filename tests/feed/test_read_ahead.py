@@ -76,6 +76,16 @@ def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "record_process" in " ".join(child.cmdline())]
 
 
+def test_the_console_goes_first_and_stays_what_it_was(long_run: RunDirectory) -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    ahead = read_ahead.ReadAhead(long_run.loss)
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, ahead._process.pid) == min(19, before + read_ahead.LATER)
+        assert os.getpriority(os.PRIO_PROCESS, 0) == before
+    finally:
+        ahead.stop()
+
+
 def test_the_whole_record_comes_over_and_new_entries_follow(long_run: RunDirectory) -> None:
     record = Record()
     with reading(long_run) as reader:
