@@ -36,7 +36,8 @@ def test_a_pivot_of_a_running_engine(nproc: int, tmp_path: Path, open_terminal: 
         terminal.press("\r")
         terminal.until_shown("Receipt", "continuity  unchanged", "policy 1 from step")
         terminal.until_shown("the engine goes on")
-        terminal.press("\x1b")
+        terminal.press("\x1b")  # and nothing at once behind it: together that would be another key
+        terminal.until(lambda: "Receipt" not in terminal.text, "the receipt is put away")
         terminal.until_shown("● training")
         terminal.press("q\r")
         assert terminal.wait() == 0
