@@ -179,8 +179,7 @@ def _not_in_replay(situation: Situation) -> str:
 def _ranks_reason(situation: Situation) -> str:
     if not situation.alive:
         return "the engine is not running"
-    beat = situation.store.heartbeat
-    return "" if beat is not None and beat.ranks else "one process trains this run; nproc in run.toml gives it more"
+    return "" if situation.store.ranks else "one process trains this run; nproc in run.toml gives it more"
 
 
 def _replay_reason(situation: Situation) -> str:

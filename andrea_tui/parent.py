@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _WAITED_FOR = {signal.SIGCHLD, signal.SIGINT, *_PASSED_ON}
-_PR_SET_PDEATHSIG = 1
 # No keyboard protocol (the main screen has one of its own: the shell's), main screen, visible cursor, no mouse, no
 # pasting or focus reports, wrapping, plain text.
 _RESET = (
@@ -45,11 +44,9 @@ def guarded(console: Callable[[], int]) -> int:
 
 def _end_with(parent: int) -> None:
     """Where the kernel can: a console whose parent was killed leaves as if the terminal had been closed."""
-    if sys.platform != "linux":
-        return
-    import ctypes
+    from andrea_engine.run.process import signal_at_parents_end  # by the child, which needs that module anyway
 
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)
+    signal_at_parents_end(signal.SIGHUP)
     if os.getppid() != parent:
         os._exit(128 + signal.SIGHUP)
 

@@ -23,6 +23,7 @@ RUNNING_PHASES = (
     "saving",
     "stopping",
 )
+SEE_LOG = "see engine.log"  # ends the note of an engine that failed for a reason that it has no sentence for
 ENDED_PHASES = ("stopped", "finished", "halted", "pivot", "failed")
 
 

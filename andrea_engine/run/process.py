@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 _PROC = Path("/proc")
+_PR_SET_PDEATHSIG = 1
 
 
 def boot_id() -> str:
@@ -65,3 +67,11 @@ def lock_holders(path: Path) -> list[int]:
         if len(fields) >= 6 and fields[1] == "FLOCK" and fields[5].rsplit(":", 1)[-1] == str(inode):
             holders.append(int(fields[4]))
     return holders
+
+
+def signal_at_parents_end(number: int) -> None:
+    """Where the kernel can: this process gets a signal when its parent ends. Nothing comes for one that has already."""
+    if sys.platform == "linux":
+        import ctypes  # a console and an engine of one process that nobody guards do without
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import socket
 import sys
 import threading
@@ -17,11 +18,12 @@ from andrea_engine.run.config import RunConfig
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
 from andrea_engine.run.events import Event, EventLog, read_events
+from andrea_engine.run.heartbeat import SEE_LOG
 from andrea_engine.run.io import remove_stale_temporaries
 from andrea_engine.run.lock import EngineLock
-from andrea_engine.run.process import is_alive
+from andrea_engine.run.process import is_alive, signal_at_parents_end
 from andrea_engine.train.hooks import AlarmHook
-from andrea_engine.train.place import Place, stop_with_parent
+from andrea_engine.train.place import Place
 from andrea_engine.train.reporter import Reporter
 from andrea_engine.train.torch_import import import_torch
 
@@ -75,8 +77,8 @@ def train(directory: RunDirectory, config: RunConfig, options: TrainOptions, lat
     # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     place = Place.of()
-    if place.size > 1:
-        stop_with_parent()
+    if place.size > 1:  # torchrun may die, as of SIGUSR1: nobody would look after its processes any more
+        signal_at_parents_end(signal.SIGTERM)
     if not place.leads:
         return _follow(config, options, latch)
     lock = EngineLock(directory)
@@ -101,7 +103,7 @@ def train(directory: RunDirectory, config: RunConfig, options: TrainOptions, lat
         raise
     except BaseException as error:
         events.append("error", error=f"{type(error).__name__}: {error}", exit_code=int(ExitCode.FAILED))
-        reporter.finish("failed", int(ExitCode.FAILED), f"{type(error).__name__}: {error}; see engine.log")
+        reporter.finish("failed", int(ExitCode.FAILED), f"{type(error).__name__}: {error}; {SEE_LOG}")
         raise
     finally:
         gc.unfreeze()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from andrea_engine.run.errors import ConfigError
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +45,3 @@ class Place:
     def leads(self) -> bool:
         """The leader is the engine of the run; the others compute for it."""
         return self.rank == 0
-
-
-def stop_with_parent() -> None:
-    """When torchrun dies, as it does of SIGUSR1, its processes are told to save and stop: nobody would look after them
-    any more."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))

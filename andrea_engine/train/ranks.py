@@ -33,13 +33,13 @@ from andrea_engine.telemetry.nodes import NodeReading
 from andrea_engine.train.environment import Environment
 from andrea_engine.train.peers import Peers, identity
 from andrea_engine.train.place import Place
+from andrea_engine.train.reporter import RECENT_STEPS
 from andrea_engine.train.stopwatch import Stopwatch
 from andrea_engine.train.torch_import import complete_torch
 
 CHECK_EVERY = 100  # steps
 PATIENCE = timedelta(hours=6)  # a leader may save, sample and validate for so long; one that ends is noticed at once
 REPORT_SECONDS = 1.0
-RECENT_STEPS = 100
 _END, _TRAIN, _TRAIN_AND_REPORT = 0, 1, 2
 
 

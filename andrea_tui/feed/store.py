@@ -14,6 +14,7 @@ from andrea_engine.run.energy_facts import EnergyQuality, EnergySpan, energy_qua
 from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Heartbeat, Telemetry
 from andrea_engine.run.loss_entry import LossEntry
+from andrea_engine.run.rank_facts import Rank
 from andrea_engine.run.samples import Sample
 from andrea_engine.run.smoothing import trend
 from andrea_tui.feed.clock import ANCHORS
@@ -218,6 +219,11 @@ class Store(msgspec.Struct):
         if self.config is not None:
             return self.config.n_params
         return self.heartbeat.n_params if self.heartbeat else None
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """The processes of a living run that has several."""
+        return self.heartbeat.ranks if self.heartbeat is not None and self.condition.alive else []
 
     @property
     def arms(self) -> list[ArmRow]:

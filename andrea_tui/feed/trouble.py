@@ -7,6 +7,7 @@ import signal
 import msgspec
 
 from andrea_engine.run.errors import ExitCode
+from andrea_engine.run.heartbeat import SEE_LOG
 from andrea_engine.run.process import boot_id
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import human_count
@@ -30,7 +31,6 @@ _ADVICE = {
     ExitCode.HALTED: "Its samples show why; rolling back or a pivot leads on.",
     ExitCode.PIVOT: "Resuming finishes the pivot.",
 }
-_TRACEBACK = "see engine.log"  # ends the note of an engine that failed for a reason that it has no sentence for
 _EXPECTED = (ExitCode.OK, ExitCode.HALTED, ExitCode.PIVOT)  # each of these has a screen of its own
 
 
@@ -126,7 +126,7 @@ def _by_code(code: int, store: Store, *, several: bool) -> tuple[str, str]:
     beat = store.heartbeat
     if code == ExitCode.FAILED and several and store.condition.word == "crashed":
         return "a process of the engine was ended", _GO_ON
-    if code == ExitCode.FAILED and beat is not None and beat.note and not beat.note.endswith(_TRACEBACK):
+    if code == ExitCode.FAILED and beat is not None and beat.note and not beat.note.endswith(SEE_LOG):
         return f"the engine could not go on (exit code {code})", _GO_ON
     if code not in MEANINGS:
         return f"the engine ended with exit code {code}, which is none of its own", _GO_ON

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.screen import Screen
 
 from andrea_tui.commands import BY_ID, Situation
 from andrea_tui.feed.store import Store
+from andrea_tui.screens.store_screen import StoreScreen
 from andrea_tui.widgets.key_bar import shown_keys
 from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.sample_compare import SampleCompare
@@ -32,7 +32,7 @@ class Choices(RowsWidget):
         return [row]
 
 
-class SamplesScreen(Screen[str]):
+class SamplesScreen(StoreScreen[str]):
     """Ends with the id of the command that was chosen, or '' for Esc."""
 
     BINDINGS = [
@@ -45,11 +45,9 @@ class SamplesScreen(Screen[str]):
     ]
 
     def __init__(self, store: Store, name: str, read_only: str) -> None:
-        super().__init__()
-        self._store = store
+        super().__init__(store)
         self._run_name = name
         self._read_only = read_only
-        self._drawn = -1
 
     def compose(self) -> ComposeResult:
         yield StatusBar(self._run_name)
@@ -58,16 +56,6 @@ class SamplesScreen(Screen[str]):
 
     def on_mount(self) -> None:
         self.query_one(Choices).read_only = self._read_only
-        self.set_interval(0.25, self._frame)
-
-    def on_resize(self) -> None:
-        self._drawn = -1
-
-    def _frame(self) -> None:
-        if self._drawn != self._store.version:
-            self._drawn = self._store.version
-            for widget in self.query(RowsWidget):
-                widget.update_from(self._store)
 
     def action_leave(self, name: str) -> None:
         self.dismiss(name)

@@ -1,4 +1,4 @@
-"""A screen around one table that a thread reads: the base of the checkpoint browser and of the list of runs."""
+"""Screens around one table: what its keys do, and the base of those whose table is read by a thread."""
 
 from __future__ import annotations
 
@@ -13,10 +13,31 @@ from andrea_tui.widgets.table import TablePanel
 Listing = TypeVar("Listing")
 
 
-class TableScreen(Screen[None], Generic[Listing]):
-    """Subclasses give `take` and `redraw`, and name `TABLE_BINDINGS` among their keys. `look` runs in the thread."""
+class TableActions:
+    """What `TABLE_BINDINGS` do, for a screen that has a `table` and a `redraw`."""
 
     table: TablePanel
+
+    def redraw(self) -> None:
+        """Bring every widget up to what is known."""
+        raise NotImplementedError
+
+    def action_move(self, by: int) -> None:
+        self.table.move(by)
+        self.redraw()
+
+    def action_page(self, by: int) -> None:
+        self.table.page(by)
+        self.redraw()
+
+    def action_move_to(self, index: int) -> None:
+        self.table.move_to(index)
+        self.redraw()
+
+
+class TableScreen(TableActions, Screen[None], Generic[Listing]):
+    """The base of the checkpoint browser and of the list of runs. Subclasses give `take` and `redraw`, and name
+    `TABLE_BINDINGS` among their keys. `look` runs in the thread."""
 
     def __init__(self, look: Callable[[], Listing | None], seconds: float) -> None:
         super().__init__()
@@ -24,10 +45,6 @@ class TableScreen(Screen[None], Generic[Listing]):
 
     def take(self, listing: Listing) -> None:
         """A new listing for the table."""
-        raise NotImplementedError
-
-    def redraw(self) -> None:
-        """Bring every widget up to what is known."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
@@ -41,16 +58,4 @@ class TableScreen(Screen[None], Generic[Listing]):
 
     def _take(self, listing: Listing) -> None:
         self.take(listing)
-        self.redraw()
-
-    def action_move(self, by: int) -> None:
-        self.table.move(by)
-        self.redraw()
-
-    def action_page(self, by: int) -> None:
-        self.table.page(by)
-        self.redraw()
-
-    def action_move_to(self, index: int) -> None:
-        self.table.move_to(index)
         self.redraw()

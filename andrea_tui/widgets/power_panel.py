@@ -125,14 +125,7 @@ class PowerPanel(Panel):
         rows += _energy_rows(store, width)
         rows.append(_rate_row(store, width, self.kind == "ascii"))
         last = store.last
-        rows.append(
-            [
-                ("grad norm ", "dim"),
-                (fixed(last.grad_norm if last else None, 2, 5), ""),
-                ("  lr ", "dim"),
-                (f"{last.lr:.2e}" if last and last.lr is not None else "–", ""),
-            ]
-        )
+        rows.append(_optimizer_row(last.grad_norm if last else None, last.lr if last else None))
         return rows
 
 
@@ -144,13 +137,13 @@ def _rows_of_step(store: Store, index: int) -> list[Row]:
     return [
         [("tok/s ", "dim"), (human_count(rate) if rate else "–", "")],
         [("run ", "dim"), (f"{energy(joules)} up to then" if joules is not None else "energy unknown", "")],
-        [("grad norm ", "dim"), (fixed(_fact(store, "grad_norm", index), 2, 5), ""), *_learning_rate(store, index)],
+        _optimizer_row(_fact(store, "grad_norm", index), _fact(store, "lr", index)),
     ]
 
 
-def _learning_rate(store: Store, index: int) -> Row:
-    lr = _fact(store, "lr", index)
-    return [("  lr ", "dim"), (f"{lr:.2e}" if lr is not None else "–", "")]
+def _optimizer_row(grad_norm: float | None, lr: float | None) -> Row:
+    norm = ("grad norm ", "dim"), (fixed(grad_norm, 2, 5), "")
+    return [*norm, ("  lr ", "dim"), (f"{lr:.2e}" if lr is not None else "–", "")]
 
 
 def _fact(store: Store, name: str, index: int) -> float | None:

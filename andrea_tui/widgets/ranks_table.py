@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from andrea_engine.run.rank_facts import Rank, straggler
+from andrea_engine.run.rank_facts import Rank, Straggler, straggler
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import fixed, human_count, percent
 from andrea_tui.widgets.rows import Row
@@ -16,28 +16,30 @@ class RanksTable(TablePanel):
 
     def __init__(self) -> None:
         super().__init__(id="ranks")
-
-    @property
-    def _ranks(self) -> list[Rank]:
-        return living_ranks(self.store) if self.store is not None else []
+        self._ranks: list[Rank] = []
+        self._slow: Straggler | None = None
+        self._step: float | None = None  # seconds of a whole step
+        self._host_width = 0
 
     @property
     def count(self) -> int:
         return len(self._ranks)
 
-    @property
-    def _host_width(self) -> int:
-        return min(WIDEST_HOST, max((len(rank.host) for rank in self._ranks), default=4) + 1)
+    def content(self, store: Store, width: int, height: int) -> list[Row]:
+        self._ranks = store.ranks
+        self._slow = straggler(self._ranks)
+        self._step = store.heartbeat.step_seconds if store.heartbeat is not None else None
+        self._host_width = min(WIDEST_HOST, max((len(rank.host) for rank in self._ranks), default=4) + 1)
+        return super().content(store, width, height)
 
     def title(self, store: Store, room: int) -> Row:
-        hosts = len({rank.host for rank in self._ranks})
-        row: Row = [("ranks  ", "title"), (f"{self.count:,}", "bright")]
+        hosts = len({rank.host for rank in store.ranks})
+        row: Row = [("ranks  ", "title"), (f"{len(store.ranks):,}", "bright")]
         return [*row, (f" on {hosts:,} machines", "")] if hosts > 1 else row
 
     def above(self, store: Store, width: int) -> list[Row]:
-        slow = straggler(self._ranks)
-        if slow is not None:
-            return [[(slow.sentence, "warn")]]
+        if self._slow is not None:
+            return [[(self._slow.sentence, "warn")]]
         told = [rank for rank in self._ranks if rank.step_seconds is not None]
         return [[("all are about as fast" if len(told) == self.count else "not all have told their times yet", "dim")]]
 
@@ -52,12 +54,9 @@ class RanksTable(TablePanel):
 
     def line(self, index: int, width: int) -> Row:
         rank = self._ranks[index]
-        beat = self.store.heartbeat if self.store is not None else None
-        step = beat.step_seconds if beat is not None else None
         own = rank.step_seconds
-        slow = straggler(self._ranks)
-        style = "warn" if slow is not None and slow.rank.rank == rank.rank else ""
-        share = percent(min(1.0, own / step)) if own is not None and step else "–"
+        style = "warn" if self._slow is not None and self._slow.rank is rank else ""
+        share = percent(min(1.0, own / self._step)) if own is not None and self._step else "–"
         host = rank.host if len(rank.host) < self._host_width else rank.host[: self._host_width - 1] + "…"
         return [
             (f"{rank.rank:>4}  ", style or "bright"),
@@ -66,9 +65,3 @@ class RanksTable(TablePanel):
             (f"  {human_count(rank.tokens_per_second) if rank.tokens_per_second else '–':>9}", style),
             (f"  {rank.device}", "dim"),
         ]
-
-
-def living_ranks(store: Store) -> list[Rank]:
-    """The processes of a living run that has several."""
-    beat = store.heartbeat
-    return list(beat.ranks) if beat is not None and store.condition.alive else []

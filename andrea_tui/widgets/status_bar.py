@@ -57,8 +57,8 @@ class StatusBar(RowsWidget):
         left = self._heading()
         if store.n_params and width >= 100:
             left.append((f"  {rounded_count(store.n_params)}", "dim"))
-        if store.heartbeat is not None and store.heartbeat.ranks and store.condition.alive and width >= 100:
-            left.append((f"  {len(store.heartbeat.ranks):,} ranks", "dim"))
+        if store.ranks and width >= 100:
+            left.append((f"  {len(store.ranks):,} ranks", "dim"))
         if self.watching:
             left.append((f"  {self.watching}", "warn"))
         if self.restart:
@@ -163,7 +163,7 @@ class SaveBar(RowsWidget):
 
 def _slow_rank(store: Store) -> Row:
     """The process that all others wait for."""
-    slow = straggler(store.heartbeat.ranks) if store.heartbeat is not None else None
+    slow = straggler(store.ranks)
     if slow is None:
         return []
     return [(f" rank {slow.rank.rank} is slow: {slow.ratio:.1f} x the time of the others (n) ", "warn")]

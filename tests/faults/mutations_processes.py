@@ -350,7 +350,7 @@ PROCESSES = (
         ),
         cut(
             "a console ends with its parent",
-            "    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)\n",
+            "    signal_at_parents_end(signal.SIGHUP)\n",
             "",
             ids("e2e/test_parent", "a_console_ends_with_a_parent_that_leads_no_session"),
         ),

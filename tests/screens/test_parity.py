@@ -399,7 +399,6 @@ def panels(directory: RunDirectory) -> dict[str, str]:
         store.apply(reader.poll())
     loss, power, sample, arms = bare(LossPanel), bare(PowerPanel), bare(SamplePanel), bare(ArmsPanel)
     ranks = bare(RanksTable)
-    ranks.store = store
     chart = loss.content(store, 84, 18)
     scores = [row for row in chart if "sample score" in text_of([row])]
     trouble_found = trouble(store, OwnEnd())
@@ -410,7 +409,7 @@ def panels(directory: RunDirectory) -> dict[str, str]:
         "power": text_of([power.title(store, 80), *power._facts(store, 80, 40)]),
         "sample": text_of([sample.title(store, 80), *sample.content(store, 80, 20)]),
         "arms": text_of([arms.title(store, 80), *arms.content(store, 130, 20)[1:]]),
-        "ranks": text_of([ranks.title(store, 120), *ranks.content(store, 120, 20)]) if ranks.count else "",
+        "ranks": text_of([ranks.title(store, 120), *ranks.content(store, 120, 20)]) if store.ranks else "",
         "events": text_of(bare(EventsPanel).content(store, 200, 60)),
         "trouble": "" if trouble_found is None else "\n".join((trouble_found.title, *trouble_found.facts)),
     }
