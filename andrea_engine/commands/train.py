@@ -32,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, latch: SignalLatch) -> ExitCode:
     from andrea_engine.run.config import load_config
     from andrea_engine.train.engine import TrainOptions, train
-    from andrea_engine.train.place import Place
+    from andrea_engine.train.place import under_torchrun
 
     if options.steps is not None and options.steps < 1:
         raise ConfigError(f"--steps must be 1 or more, got {options.steps}")
     config = load_config(options.run)
-    if Place.of() == Place():  # else torchrun has started this process
+    if not under_torchrun():
         processes = config.device.nproc if options.nproc is None else options.nproc
         if processes != 1:
             return _launch(options, processes, config.schedule.batch, latch)

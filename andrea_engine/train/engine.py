@@ -23,7 +23,7 @@ from andrea_engine.run.io import remove_stale_temporaries
 from andrea_engine.run.lock import EngineLock
 from andrea_engine.run.process import is_alive, signal_at_parents_end
 from andrea_engine.train.hooks import AlarmHook
-from andrea_engine.train.place import Place
+from andrea_engine.train.place import Place, under_torchrun
 from andrea_engine.train.reporter import Reporter
 from andrea_engine.train.torch_import import import_torch
 
@@ -77,7 +77,7 @@ def train(directory: RunDirectory, config: RunConfig, options: TrainOptions, lat
     # Or PyTorch reads the metadata of every installed package in search of devices that the engine does not train on.
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     place = Place.of()
-    if place.size > 1:  # torchrun may die, as of SIGUSR1: nobody would look after its processes any more
+    if under_torchrun():  # which may die, as of SIGUSR1: nobody would look after its processes any more
         signal_at_parents_end(signal.SIGTERM)
     if not place.leads:
         return _follow(config, options, latch)

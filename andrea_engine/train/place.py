@@ -45,3 +45,8 @@ class Place:
     def leads(self) -> bool:
         """The leader is the engine of the run; the others compute for it."""
         return self.rank == 0
+
+
+def under_torchrun(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether torchrun, or who sets the same variables, has started this process: be it as the only one."""
+    return "RANK" in environment

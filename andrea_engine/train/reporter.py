@@ -17,7 +17,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.events import EventLog
 from andrea_engine.run.heartbeat import Heartbeat, LastSave, Saving, Telemetry, write_heartbeat
 from andrea_engine.run.process import boot_id, start_time
-from andrea_engine.train.place import Place
+from andrea_engine.train.place import under_torchrun
 
 RECENT_STEPS = 100
 
@@ -48,7 +48,7 @@ class Reporter:
             phase_since=now,
             time=now,
             armed=True,
-            agent=os.getppid() if Place.of().size > 1 else None,
+            agent=os.getppid() if under_torchrun() else None,
         )
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 

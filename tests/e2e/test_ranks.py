@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode
 from andrea_engine.run.heartbeat import read_heartbeat
 from andrea_engine.run.loss_entry import LossEntry
+from andrea_engine.train import engine as train_engine
 from andrea_engine.train.ranks import CHECK_EVERY
 from tests.support import records
 from tests.support.engines import Engines, wait_until
@@ -136,6 +138,17 @@ def test_torchrun_is_not_started_by_torchrun(tmp_path: Path, monkeypatch: pytest
     refused = andrea_engine("train", make_run(tmp_path / "run").path, "--nproc", 2)
     assert refused.code == ExitCode.USAGE
     assert "--nproc starts torchrun itself" in refused.err
+
+
+def test_torchrun_decides_how_many_processes_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it starts one, and run.toml asks for two."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setattr(train_engine, "signal_at_parents_end", lambda number: None)  # this process is the tests'
+    directory = make_run(tmp_path / "run", TWO)
+    by_one(directory, 3)
+    assert [entry.step for entry in records.entries(directory)] == [1, 2, 3]
+    assert records.events(directory, "start")[0].integer("pid") == os.getpid()
 
 
 def test_an_engine_that_holds_the_run_is_left_alone(engines: Engines, tmp_path: Path) -> None:
