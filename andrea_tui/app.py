@@ -356,7 +356,7 @@ class AndreaApp(App[ExitState]):
             self._tailer.look_now()
 
     async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.InputEvent) and self._tailer is not None:
+        if isinstance(event, events.InputEvent | events.AppFocus) and self._tailer is not None:
             self._tailer.attended()
         await super().on_event(event)
 

@@ -66,6 +66,7 @@ class Store(msgspec.Struct):
     checkpoints: int | None = None
     newest_checkpoint: int | None = None
     updated: float = 0.0
+    pause: float | None = None  # seconds between looks at a living engine
     alarm: str = ""
     load: LoadHistory = msgspec.field(default_factory=LoadHistory)
     rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=240))  # tokens per second
@@ -96,7 +97,7 @@ class Store(msgspec.Struct):
             self.log_tail = update.log_tail
         self.condition, self.heartbeat = update.condition, update.heartbeat
         self.complete, self.read_share = update.complete, update.read_share
-        self.updated = update.time
+        self.updated, self.pause = update.time, update.pause
         self._take_telemetry(update)
         self.saves.look(update.heartbeat, alive=update.condition.alive)
         self.version += 1

@@ -1,8 +1,4 @@
-"""The only reader of the run directory: a thread that looks three times a second and hands out what is new.
-
-Where the engine keeps every processor busy and nobody is at the console, it looks less often; without an engine less
-and less, down to every `LONGEST_IDLE` seconds.
-"""
+"""The only reader of the run directory: a thread that looks again and again and hands out what is new."""
 
 from __future__ import annotations
 
@@ -11,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andrea_engine.run.checkpoint import list_checkpoints
 from andrea_engine.run.condition import Condition, ProgressWatch, condition
@@ -24,15 +22,10 @@ from andrea_engine.run.state import read_state
 from andrea_engine.run.tailing import LineTail
 from andrea_tui.feed.entries import EntriesReader, OtherReader, Stamp, file_stamp
 from andrea_tui.feed.last_words import LogTail, last_words
+from andrea_tui.feed.pace import Pace
 from andrea_tui.feed.read_ahead import ReadAhead
 from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
-INTERVAL = 0.3  # what the engine writes is on the screen within half a second
-BUSY_INTERVAL = 2.0  # where no processor is idle, each look, and the frame that follows, is taken from the steps
-BUSY_PERCENT = 90.0  # of all processors, as the engine reads it
-ATTENDED_SECONDS = 30.0  # somebody who has just pressed a key is still there
-IDLE_INTERVAL = 0.5  # without an engine; it grows while nothing happens
-LONGEST_IDLE = 2.0  # an engine that somebody else starts is seen within this time
 AGE_INTERVAL = 1.0  # with an engine, ages on the screen move at least so often
 FIRST_FRAME = 1.0  # seconds that the reading of a long record waits at most until the first update is on the screen
 MOST_PENDING = 4  # updates the app has not taken yet: beyond that, wait instead of piling up
@@ -187,7 +180,7 @@ class Tailer:
         self._stopped = False
         self._wake = threading.Event()
         self._delivered = float("-inf")
-        self._attended_until = float("-inf")
+        self._pace = Pace()
         self._pending = threading.Semaphore(MOST_PENDING)
         self._first_taken = threading.Event()
         self._last = Update(0.0, Condition("missing", alive=False, sentence="not read yet"), None)
@@ -211,43 +204,34 @@ class Tailer:
 
     def attended(self) -> None:
         """Somebody is at the console: what stands there is brought up to date, and kept so for a while."""
-        now = time.monotonic()
-        if now >= self._attended_until:
+        if self._pace.attended():
             self._wake.set()
-        self._attended_until = now + ATTENDED_SECONDS
 
     def taken(self) -> None:
         self._first_taken.set()
         self._pending.release()
 
     def _run(self) -> None:
-        idle = IDLE_INTERVAL
         while True:
             started = time.monotonic()
             self._pending.acquire()
             if self._stopped:
                 return
+            self._pace.begin()
             before = self._last
             update = self._look()
             news = self._is_news(update, before)
             if news or (update.condition.alive and started - self._delivered >= AGE_INTERVAL):
                 self._delivered = started
-                self._deliver(update)
+                self._deliver(replace(update, pause=self._pace.beside(update)))
                 self._first_taken.wait(FIRST_FRAME)  # both threads at once would take turns, and the frame be late
             else:
                 self._pending.release()
-            idle = IDLE_INTERVAL if news or self._wake.is_set() else min(idle * 1.5, LONGEST_IDLE)
+            pause = self._pace.pause(update, news=news or self._wake.is_set())
             self._wake.clear()
             caught_up = update.complete and (update.other is None or update.other.complete)
             if caught_up and not self._stopped:
-                pause = self._pause_of_living(update) if update.condition.alive else idle
                 self._wake.wait(max(0.0, pause - (time.monotonic() - started)))
-
-    def _pause_of_living(self, update: Update) -> float:
-        readings = update.heartbeat.telemetry if update.heartbeat is not None else None
-        share = readings.cpu_percent if readings is not None else None
-        busy = share is not None and share >= BUSY_PERCENT
-        return BUSY_INTERVAL if busy and time.monotonic() >= self._attended_until else INTERVAL
 
     @staticmethod
     def _is_news(update: Update, before: Update) -> bool:

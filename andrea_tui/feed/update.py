@@ -44,7 +44,8 @@ class OtherUpdate(msgspec.Struct, frozen=True):
 class Update(msgspec.Struct, frozen=True):
     """One look at the run directory. None means: unchanged since the last look.
 
-    `complete` is False while an older record is still being read; `read_share` tells how far.
+    `complete` is False while an older record is still being read; `read_share` tells how far. `pause`: seconds until
+    the next look beside a living engine.
     """
 
     time: float
@@ -63,6 +64,7 @@ class Update(msgspec.Struct, frozen=True):
     complete: bool = True
     read_share: float = 1.0
     other: OtherUpdate | None = None
+    pause: float | None = None
 
     @property
     def quiet(self) -> bool:

@@ -39,6 +39,7 @@ WORDS = {
     "missing": ("?", "dim"),
 }
 STALE_STEPS = 3.0
+SLOW = 1.0  # seconds between looks, from which on a screen that hardly moves is explained
 
 
 class StatusBar(RowsWidget):
@@ -66,7 +67,9 @@ class StatusBar(RowsWidget):
         for detail in (3, 2, 1, 0):
             right = self._right(store, detail)
             if row_width(left) + row_width(right) + 2 <= width:
-                return [spread(left, right, width)]
+                pace: Row = [(f"  updates every {store.pause:.0f} s", "dim")] if (store.pause or 0.0) >= SLOW else []
+                roomy = row_width(left) + row_width(pace) + row_width(right) + 2 <= width
+                return [spread([*left, *pace] if roomy else left, right, width)]
         return [spread([], self._right(store, 0), width)]
 
     def unread(self, width: int, height: int) -> list[Row]:

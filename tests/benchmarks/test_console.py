@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from andrea_engine.run.condition import condition
 from andrea_engine.run.loss_reader import LossReader
 from andrea_engine.run.summary import summarise
-from benchmarks import console, console_record, console_supervision
+from benchmarks import console, console_record
 from benchmarks.console_append import Reading
 from benchmarks.console_record import SPIKE, losses, make_run, nonfinite_steps, spike_step
+from benchmarks.console_supervision import AFTER, BEFORE, Timed, frames_of, lost_share, timed
 from benchmarks.terminal import Terminal
 
 
@@ -92,9 +94,41 @@ def test_the_step_in_the_status_line(line: str, step: int) -> None:
     assert console.step_shown(f"{line}\nstep 9") == step
 
 
-def test_a_window_is_the_mean_of_its_steps() -> None:
-    took = {1: 9.0, 2: 1.0, 3: 2.0, 4: 3.0, 5: 9.0}
-    assert console_supervision._mean(took, (1, 4)) == 2.0  # of steps 2, 3 and 4
+def even_steps(count: int, seconds: float, slow: dict[int, float]) -> list[Timed]:
+    """Steps of the same duration from 0 on, but for those that take `slow` seconds longer, by index."""
+    took = [seconds + slow.get(index, 0.0) for index in range(count)]
+    return [Timed(end, duration) for end, duration in zip(accumulate(took), took, strict=True)]
+
+
+def test_pieces_that_belong_to_one_frame() -> None:
+    frames = frames_of([10.0, 10.02, 15.0])
+    assert frames == [(10.0 - BEFORE, 10.02 + AFTER), (15.0 - BEFORE, 15.0 + AFTER)]
+
+
+def test_what_a_frame_takes_from_the_steps() -> None:
+    steps = even_steps(1000, 0.1, {200: 0.03, 201: 0.01, 700: 0.04})
+    frames = frames_of([steps[201].end, steps[700].end])
+    assert lost_share(steps, frames) == pytest.approx(0.08 / (1000 * 0.1 + 0.08))
+
+
+def test_what_comes_where_no_frame_is_made_is_the_machine_and_not_the_console() -> None:
+    steps = even_steps(1000, 0.1, dict.fromkeys(range(300, 400), 0.05))  # far from both frames
+    assert lost_share(steps, frames_of([10.0, 80.0])) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_machine_that_drifts_is_not_the_console() -> None:
+    steps = even_steps(1000, 0.1, {index: 1e-5 * index for index in range(1000)})
+    assert lost_share(steps, frames_of([20.0, 40.0, 60.0])) == pytest.approx(0.0, abs=1e-4)
+
+
+def test_a_console_that_never_draws_takes_nothing() -> None:
+    assert lost_share(even_steps(10, 0.1, {}), []) == 0.0
+
+
+def test_steps_are_placed_between_what_is_known_of_their_ends() -> None:
+    took = {4: 1.0, 5: 1.0, 6: 3.0, 7: 9.0}
+    steps = timed(took, [(3, 100.0), (5, 102.5), (6, 105.5)])
+    assert [(step.end, step.seconds) for step in steps] == [(101.25, 1.0), (102.5, 1.0), (105.5, 3.0)]
 
 
 def test_what_was_on_the_terminal_and_when() -> None:

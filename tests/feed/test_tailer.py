@@ -328,8 +328,8 @@ class Receiver:
 
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("andrea_tui.feed.tailer.INTERVAL", 0.0)
-    monkeypatch.setattr("andrea_tui.feed.tailer.IDLE_INTERVAL", 0.0)
+    monkeypatch.setattr("andrea_tui.feed.pace.INTERVAL", 0.0)
+    monkeypatch.setattr("andrea_tui.feed.pace.IDLE_INTERVAL", 0.0)
     monkeypatch.setattr("andrea_tui.feed.tailer.AGE_INTERVAL", 0.0)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
+from rich.cells import cell_len
 from textual.geometry import Size
 
 from andrea_engine.run.condition import Condition
@@ -124,6 +125,21 @@ def test_the_status_line_says_pace_and_the_time_left() -> None:
     assert "120.0 steps/min" in status
     assert "ETA 9 d 12 h" in status
     assert "ago" not in status
+
+
+@pytest.mark.usefixtures("braille")
+def test_a_screen_that_moves_seldom_says_so_where_there_is_room() -> None:
+    def status(pause: float | None, width: int) -> str:
+        store = full()
+        store.apply(Update(time.time(), store.condition, heartbeat(), pause=pause))
+        (line,) = lines(StatusBar("120m"), store, width, 1)
+        return line
+
+    assert "updates every 4 s" in status(4.2, 200)
+    assert "updates" not in status(0.3, 200) + status(None, 200)
+    for width in range(20, 160):
+        assert cell_len(status(4.2, width)) <= width
+        assert status(4.2, width).replace("  updates every 4 s", " " * 19) == status(0.3, width)
 
 
 @pytest.mark.usefixtures("braille")
