@@ -323,7 +323,7 @@ class AndreaApp(App[ExitState]):
     def on_feed_update(self, message: FeedUpdate) -> None:
         if message.store is not self.store or self._tailer is None:
             return
-        first = self.store.version == 0
+        first, was_complete = self.store.version == 0, self.store.complete
         self.store.apply(message.update)
         taken = self._tailer.taken
         if not self.screen_stack:  # the app is shutting down
@@ -334,7 +334,7 @@ class AndreaApp(App[ExitState]):
             screen.call_after_refresh(taken)  # only then is a long record read on
         else:
             taken()
-            self._draw_soon()
+            self._draw_soon(at_once=self.store.complete and not was_complete)
         if not self._halt_shown and self.store.condition.word == "halted" and isinstance(screen, DashboardScreen):
             self._halt_shown = True
             self.bell()
@@ -345,10 +345,10 @@ class AndreaApp(App[ExitState]):
         if self._following_stop and not self.store.condition.alive:
             self.leave("stopped")
 
-    def _draw_soon(self) -> None:
+    def _draw_soon(self, *, at_once: bool = False) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, DashboardScreen):
-                screen.draw_soon()
+                screen.draw_soon(at_once=at_once)
 
     def look_now(self) -> None:
         """The run directory is looked at without waiting for the next turn."""

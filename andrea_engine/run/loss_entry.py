@@ -59,7 +59,7 @@ def make_entry(*, step: int, **fields: object) -> LossEntry:
     return LossEntry(step=step, **clean)  # type: ignore[arg-type]
 
 
-def decode_entries(array: bytes) -> list[LossEntry]:
+def decode_entries(array: bytes | memoryview) -> list[LossEntry]:
     """Fast path: a JSON array of well-formed entries. Raises ValueError otherwise."""
     try:
         return _entries.decode(array)

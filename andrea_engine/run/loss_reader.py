@@ -34,7 +34,6 @@ class ReaderState(msgspec.Struct, kw_only=True):
     inode: int | None
     end: int
     size: int
-    line: int
     entries_read: int
     torn: int
     array: bool
@@ -67,7 +66,6 @@ class LossReader:
         self.unparseable = ""
         self._inode: int | None = None
         self._document_stamp: tuple[int, int] | None = None
-        self._line = 0
 
     @property
     def state(self) -> ReaderState:
@@ -76,7 +74,6 @@ class LossReader:
             inode=self._inode,
             end=self.end,
             size=self.size,
-            line=self._line,
             entries_read=self.entries_read,
             torn=self.torn,
             array=self.array,
@@ -86,8 +83,8 @@ class LossReader:
 
     def go_on_from(self, state: ReaderState) -> None:
         """Stand where another reader of the same path stood: the next `read` gives what comes behind it."""
-        self._inode, self._line = state.inode, state.line
-        self.end, self.size, self.entries_read = state.end, state.size, state.entries_read
+        self._inode, self.end, self.size = state.inode, state.end, state.size
+        self.entries_read = state.entries_read
         self.torn, self.array, self.shrunk, self.damage = state.torn, state.array, state.shrunk, state.damage
         self.lines_format = True
 
@@ -117,7 +114,7 @@ class LossReader:
                 self.array = not head or head.startswith(b"[")
             if not self.lines_format:
                 return self._read_document(status)
-            data = os.pread(descriptor, limit, self.end)
+            data = _read_at(descriptor, self.end, min(limit, max(0, self.size - self.end)))
         finally:
             os.close(descriptor)
         return self._read_lines(data, full=len(data) == limit)
@@ -128,7 +125,7 @@ class LossReader:
         if replaced or shorter:
             self.shrunk = self.shrunk or shorter
             self.restarted = True
-            self.end = self._line = self.entries_read = 0
+            self.end = self.entries_read = 0
             self.damage = Damage()
             self._document_stamp = None
         self._inode = status.st_ino
@@ -151,42 +148,41 @@ class LossReader:
         self.entries_read = len(entries)
         return entries
 
-    def _read_lines(self, data: bytes, *, full: bool) -> list[LossEntry]:
-        region = data if data.endswith(b"\n") else data[: data.rfind(b"\n") + 1]
-        tail = data[len(region) :].strip(b"[]" + _PUNCTUATION)
-        if tail.endswith(b"}") and _parse_line(tail) is not None:
-            region = data  # the last entry is whole, only its newline is missing
-        if not region and full:
-            region = data  # one endless line: counted as damage below, so that reading goes on
-        last = region.rfind(b"}") + 1
+    def _read_lines(self, data: bytearray, *, full: bool) -> list[LossEntry]:
+        stop = len(data) if data.endswith(b"\n") else data.rfind(b"\n") + 1
+        tail = data[stop:].strip(b"[]" + _PUNCTUATION)
+        if tail.endswith(b"}") and _parse_line(bytes(tail)) is not None:
+            stop = len(data)  # the last entry is whole, only its newline is missing
+        if not stop and full:
+            stop = len(data)  # one endless line: counted as damage below, so that reading goes on
+        last = data.rfind(b"}", 0, stop) + 1
         self.torn = len(data[last:].strip(b"[]" + _PUNCTUATION))
         if last == 0:
             if full:
-                self._skip(region)
+                self._skip(data[:stop])
             return []
         try:
-            entries = _normalised(decode_entries(self._as_array(region, last)))
-            self._line += region.count(b"\n", 0, last)
+            entries = _normalised(self._decoded(data, last))
         except ValueError:
-            entries = self._read_carefully(region[:last])
+            entries = self._read_carefully(data[:last])
         self.end += last
         self.entries_read += len(entries)
         return entries
 
-    def _as_array(self, region: bytes, last: int) -> bytes:
-        """The entries of region[:last] as one JSON array. A long record is hundreds of megabytes: copied once."""
-        first = region.find(b"{", 0, last)
-        if first < 0 or region[:first].strip(b"[" + _PUNCTUATION):
+    def _decoded(self, data: bytearray, last: int) -> list[LossEntry]:
+        """The entries of data[:last], decoded at once. Raises ValueError where there is anything else."""
+        first = data.find(b"{", 0, last)
+        if first < 0 or data[:first].strip(b"[" + _PUNCTUATION):
             raise ValueError("something else than entries")
-        if self.array:
-            return b"".join((b"[", memoryview(region)[first:last], b"]"))
-        return b"[" + _joined(region[first:last]) + b"]"
+        if self.array and first > 0 and last < len(data):
+            return _decoded_in_place(data, first, last)
+        return decode_entries(b"[" + _joined(bytes(data[first:last])) + b"]")
 
-    def _read_carefully(self, region: bytes) -> list[LossEntry]:
+    def _read_carefully(self, region: bytearray) -> list[LossEntry]:
         """Line by line, so that one bad line costs only itself."""
         entries: list[LossEntry] = []
         offset = self.end
-        for raw in region.split(b"\n"):
+        for raw in bytes(region).split(b"\n"):
             line = raw.strip(_PUNCTUATION)
             if line and line not in (b"[", b"]"):
                 entry = _parse_line(line)
@@ -195,24 +191,55 @@ class LossReader:
                 else:
                     entries.append(entry)
             offset += len(raw) + 1
-            self._line += 1
-        self._line -= 1
         return entries
 
-    def _skip(self, region: bytes) -> None:
+    def _skip(self, region: bytearray) -> None:
         """Go past a region without an entry; what is more than the text between entries is damage."""
         start = len(region) - len(region.lstrip(b"[" + _PUNCTUATION))
-        self._line += region.count(b"\n", 0, start)
         if start < len(region):
             self._damaged(self.end + start)
-        self._line += region.count(b"\n", start)
         self.end += len(region)
 
     def _damaged(self, offset: int) -> None:
         self.damage.lines += 1
         if self.damage.first_offset is None:
             self.damage.first_offset = offset
-            self.damage.first_line = self._line + 1
+            self.damage.first_line = self._line_at(offset)
+
+    def _line_at(self, offset: int) -> int | None:
+        """The number of the line at an offset, counted from 1: only damage is told by it, so that only damage costs a
+        second look at the file. None where it has gone meanwhile."""
+        number = 1
+        try:
+            with os.fdopen(open_regular(self.path), "rb", buffering=0) as file:
+                while offset > 0 and (piece := file.read(min(READ_CHUNK, offset))):
+                    number += piece.count(b"\n")
+                    offset -= len(piece)
+        except OSError:
+            return None
+        return number
+
+
+def _read_at(descriptor: int, offset: int, count: int) -> bytearray:
+    """Up to `count` bytes from an offset on, in memory that may be written to."""
+    data = bytearray(count)
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+        read = file.readinto(data) or 0
+    del data[read:]
+    return data
+
+
+def _decoded_in_place(data: bytearray, first: int, last: int) -> list[LossEntry]:
+    """data[first:last] is a sequence of JSON objects with commas between them, and at least a byte on each side: these
+    become brackets as long as it is decoded, since a long record is hundreds of megabytes that are not copied."""
+    around = data[first - 1], data[last]
+    data[first - 1], data[last] = b"[]"
+    try:
+        with memoryview(data) as view, view[first - 1 : last + 1] as array:
+            return decode_entries(array)
+    finally:
+        data[first - 1], data[last] = around
 
 
 def _is_lines(head: bytes) -> bool:
@@ -229,6 +256,8 @@ def _joined(body: bytes) -> bytes:
 
 def _normalised(entries: list[LossEntry]) -> list[LossEntry]:
     """A null loss is a non-finite loss, even where the writer did not name it."""
+    if None not in [entry.loss for entry in entries]:
+        return entries
     return [
         entry if entry.loss is not None else msgspec.structs.replace(entry, nonfinite=_with_loss(entry.nonfinite))
         for entry in entries

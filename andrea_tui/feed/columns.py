@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import struct
 from array import array
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
 from typing import IO
 
 import msgspec
@@ -47,14 +49,11 @@ class Columns(msgspec.Struct, frozen=True):
 def columns_of(entries: Sequence[LossEntry]) -> Columns:
     """The columns of one or more entries."""
     known: dict[str, int] = {}
-    facts: dict[str, array[float]] = {}
-    ema = array("d")
+    columns: dict[str, array[float]] = {}
     for name, values in _fields(entries).items():
-        numbers, known[name] = _numbers(values, FACTS.get(name, "d"))
-        if name == "ema":
-            ema = numbers
-        else:
-            facts[name] = numbers
+        columns[name], known[name] = _numbers(values, _TYPES[name])
+    facts = {name: columns[name] for name in FACTS}
+    del known["loss"]
     marked = [entry.nonfinite for entry in entries]
     nonfinite: list[int] = []
     if marked.count(msgspec.UNSET) < len(marked):
@@ -64,17 +63,16 @@ def columns_of(entries: Sequence[LossEntry]) -> Columns:
             if name in facts and math.isnan(facts[name][index]):
                 facts[name][index] = math.inf
                 known[name] += 1
-    sources = [entry.source for entry in entries]
-    names_in_order = list(dict.fromkeys(sources))
-    ids = {name: number for number, name in enumerate(names_in_order)}
+    ids: defaultdict[str | None, int] = defaultdict(count().__next__)
+    source_ids = array("I", [ids[entry.source] for entry in entries])
     return Columns(
         steps=array("d", [entry.step for entry in entries]),
-        loss=array("d", [math.nan if entry.loss is None else entry.loss for entry in entries]),
-        ema=ema,
+        loss=columns["loss"],
+        ema=columns["ema"],
         facts=facts,
         known=known,
-        source_ids=array("I", map(ids.__getitem__, sources)),
-        source_names=names_in_order,
+        source_ids=source_ids,
+        source_names=list(ids),
         nonfinite=nonfinite,
         last=entries[-1],
         energy=energy_span(entries),
@@ -84,6 +82,7 @@ def columns_of(entries: Sequence[LossEntry]) -> Columns:
 def _fields(entries: Sequence[LossEntry]) -> dict[str, list[float | None]]:
     """Spelt out, because it runs for every entry: by name it would take twice as long."""
     return {
+        "loss": [e.loss for e in entries],
         "ema": [e.ema for e in entries],
         "seconds": [e.seconds for e in entries],
         "power_w": [e.power_w for e in entries],
@@ -95,11 +94,13 @@ def _fields(entries: Sequence[LossEntry]) -> dict[str, list[float | None]]:
 
 def _numbers(values: Sequence[float | None], code: str) -> tuple[array[float], int]:
     """As an array, NaN where a value is unknown, and how many are known."""
+    numbers: array[float] = array(code)
     try:
-        return array(code, values), len(values)  # type: ignore[arg-type]
-    except TypeError:  # None among them
-        numbers: array[float] = array(code, [math.nan if value is None else value for value in values])
+        numbers.frombytes(struct.pack(f"{len(values)}{code}", *values))  # in two thirds of the time of `array`
+    except (struct.error, OverflowError):  # None among them, or more than 32 bits can hold
+        numbers.extend([math.nan if value is None else value for value in values])
         return numbers, count_known(numbers)
+    return numbers, len(values)
 
 
 def count_known(values: array[float]) -> int:

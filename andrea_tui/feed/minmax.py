@@ -8,6 +8,7 @@ positions are kept beside the pyramid and counted.
 
 from __future__ import annotations
 
+import itertools
 import math
 from array import array
 from bisect import bisect_left, bisect_right
@@ -57,23 +58,22 @@ class MinMax:
         """Add many values at once, several times faster than `append`."""
         base = len(self.values)
         self.values.extend(values if isinstance(values, array) else array("d", values))
-        new = self.values[base:] if base else self.values
+        new = self.values[base:].tolist()  # floats once, instead of once for each pass
+        begun = min(-base & _MASK, len(new))  # values that belong to a bucket begun before
+        whole = begun + (len(new) - begun & ~_MASK)  # where the whole buckets behind it end
         total = sum(new)
-        plain = total - total == 0.0 and min(new, default=1.0) > 0.0  # all positive and finite, as losses are
-        if not plain:
-            for index in [i for i, value in enumerate(new, base) if not 0.0 < value < _INF]:
-                (self.nonpositive if math.isfinite(self.values[index]) else self.nonfinite).append(index)
-        first, end = (base | _MASK) + 1, len(self.values)
-        if plain and first <= end:
-            if base & _MASK:  # a bucket that was begun before
-                self._close(first)
-            else:
-                first = base
-            lows, highs = _summaries(self.values, first, end & ~_MASK)
-            self._lift(lows, highs, lows)
-        else:
-            for bucket_end in range(first, end + 1, _BUCKET):
-                self._close(bucket_end)
+        if total - total == 0.0:
+            lows, highs = _summaries(new, begun, whole)
+            if min(itertools.chain(lows, new[:begun], new[whole:]), default=1.0) > 0.0:
+                # All positive and finite, as losses are.
+                if begun and base + begun & _MASK == 0:
+                    self._close(base + begun)
+                self._lift(lows, highs, lows)
+                return
+        for index in [i for i, value in enumerate(new, base) if not 0.0 < value < _INF]:
+            (self.nonpositive if math.isfinite(self.values[index]) else self.nonfinite).append(index)
+        for bucket_end in range((base | _MASK) + 1, len(self.values) + 1, _BUCKET):
+            self._close(bucket_end)
 
     def truncate(self, keep: int) -> array[float]:
         """Drop all values from index `keep` on and return them."""
@@ -219,7 +219,7 @@ class MinMax:
         raise AssertionError("the pyramid disagrees with the values")
 
 
-def _summaries(values: array[float], start: int, stop: int) -> tuple[list[float], list[float]]:
+def _summaries(values: Sequence[float], start: int, stop: int) -> tuple[list[float], list[float]]:
     """Least and greatest of each bucket of values[start:stop], which are whole buckets of finite values.
 
     One slice for each place in a bucket, so that the loop over the buckets runs inside of `map`.

@@ -108,4 +108,4 @@ class Record:
                 ids[name] = len(self.source_names)
                 self.source_names.append(name or "")
         numbers = [ids.get(name, NO_SOURCE) for name in columns.source_names]
-        self.sources.extend(map(numbers.__getitem__, columns.source_ids))
+        self.sources.extend([numbers[number] for number in columns.source_ids])

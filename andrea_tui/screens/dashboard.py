@@ -100,12 +100,14 @@ class DashboardScreen(Screen[None]):
         self._drawn_at = time.monotonic()
         self.draw_soon()
 
-    def draw_soon(self) -> None:
+    def draw_soon(self, *, at_once: bool = False) -> None:
         """Draw the store now, or when the last frame is `FRAME_SECONDS` old: no timer runs while nothing happens."""
         if self._next_frame is not None:
-            return
+            if not at_once:
+                return
+            self._next_frame.stop()
         wait = self._drawn_at + FRAME_SECONDS - time.monotonic()
-        if wait > 0:
+        if wait > 0 and not at_once:
             self._next_frame = self.set_timer(wait, self._frame)
         else:
             self._frame()
