@@ -63,6 +63,16 @@ class LoadHistory:
             if not line:
                 del self._lines[name]
 
+    def begin_with(self, watts: list[tuple[float, float]]) -> None:
+        """(time, watts) of the whole run from before the first reading. They belong to its one device; of several
+        devices nobody knows which of them took how much."""
+        if not self.is_power or len(self._lines) != 1:
+            return
+        (line,) = self._lines.values()
+        first = line[0][0]
+        line.extendleft(reversed([(time, value) for time, value in watts if first - POWER_SECONDS < time < first]))
+        self.version += 1
+
     def series(self) -> dict[str, Series]:
         """The readings of each device over seconds since the epoch."""
         return {name: Series([t for t, _ in line], [v for _, v in line]) for name, line in self._lines.items()}

@@ -19,14 +19,17 @@ from andrea_engine.run.samples import Sample
 from andrea_engine.run.smoothing import trend
 from andrea_tui.feed.clock import ANCHORS
 from andrea_tui.feed.last_words import LogTail
-from andrea_tui.feed.load import LoadHistory
+from andrea_tui.feed.load import POWER_SECONDS, LoadHistory
 from andrea_tui.feed.marks import RunMark, add_branch, add_mark
+from andrea_tui.feed.past import Past
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.record import Record
 from andrea_tui.feed.saves import SaveFollower
 from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 EVENTS_KEPT = 2000
+RATES_KEPT = 240  # seconds
+LONGEST_GAP = 10  # seconds between two readings, that a rate may stand for
 ARMS_VALIDATED = 100  # arms whose validation losses are kept
 
 
@@ -69,9 +72,10 @@ class Store(msgspec.Struct):
     pause: float | None = None  # seconds between looks at a living engine
     alarm: str = ""
     load: LoadHistory = msgspec.field(default_factory=LoadHistory)
-    rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=240))  # tokens per second
+    rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=RATES_KEPT))  # tokens per second
     _snapshot: dict[str, object] | None = None
     _snapshot_step: int = -1
+    _past_told: bool = False
 
     def apply(self, update: Update) -> None:
         """Take one update in."""
@@ -174,11 +178,27 @@ class Store(msgspec.Struct):
             return
         self._snapshot_live(beat)
         telemetry = beat.telemetry
-        if telemetry is None or telemetry.time == self.load.time:
+        if telemetry is not None and telemetry.time != self.load.time:
+            since = telemetry.time - (self.load.time or telemetry.time)
+            self.load.take(telemetry)
+            if beat.tokens_per_second is not None:  # one a second, however often the console looks
+                self.rates.extend([beat.tokens_per_second] * max(1, min(round(since), LONGEST_GAP)))
+        if self.complete and self.load.time is not None and not self._past_told:
+            self._past_told = True
+            self._tell_past(beat)
+
+    def _tell_past(self, beat: Heartbeat) -> None:
+        """What was before the first reading: whoever opens the console late sees as much as one who was there."""
+        if beat.step_time is None:
             return
-        self.load.take(telemetry)
-        if beat.tokens_per_second is not None:
-            self.rates.append(beat.tokens_per_second)
+        begun = max((mark.step for mark in self.marks if mark.kind == "start"), default=-1)
+        past = Past(self.record, beat.step, beat.step_time, begun, POWER_SECONDS)
+        self.load.begin_with(past.watts())
+        missing = RATES_KEPT - len(self.rates)
+        if self.record.tokens_per_step and missing > 0:
+            before = past.rates(self.record.tokens_per_step)
+            del before[max(0, len(before) - len(self.rates)) :]
+            self.rates.extendleft(reversed(before[-missing:]))
 
     def _snapshot_live(self, beat: Heartbeat) -> None:
         if beat.curriculum is not None and beat.step >= self._snapshot_step:
