@@ -49,7 +49,7 @@ class DashboardScreen(Screen[None]):
 
     BINDINGS = [*_bindings(), Binding("escape", "all_panels", "all panels", show=False)]
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-high")]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-high"), (60, "-tall")]
 
     def __init__(self, store: Store, control: Control, actions: Actions, view: ViewState | None = None) -> None:
         super().__init__()

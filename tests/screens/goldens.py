@@ -24,7 +24,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 FOLDER = Path(__file__).with_name("goldens")
-SIZES = ((60, 20), (80, 24), (120, 40), (200, 50))
+SIZES = ((60, 20), (80, 24), (120, 40), (200, 50), (300, 80))
 LOOKS = ("dark", "light", "no-color", "ascii")
 _LETTERS = string.ascii_letters + string.digits + "!#$%&*+-/:;<=>?@^_~"
 _MAKE = Path(__file__).parents[2] / "screenshots" / "make.py"
