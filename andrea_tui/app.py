@@ -5,35 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import shutil
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding
-from textual.css.query import NoMatches
-from textual.filter import LineFilter, Monochrome
-from textual.geometry import Size
 from textual.message import Message
-from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.timer import Timer
-from textual.worker import WorkerFailed
 
 from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
+from andrea_tui.bell import Bell
 from andrea_tui.control import Control
 from andrea_tui.feed.saves import SaveFollower
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.tailer import Tailer
 from andrea_tui.feed.update import Update
-from andrea_tui.guard import AsciiOnly, Colourless, ControlGuard
 from andrea_tui.hangup import watch_terminal
 from andrea_tui.leaving import ExitState, leave_on_signals
 from andrea_tui.plotting.raster import Kind
@@ -42,17 +35,13 @@ from andrea_tui.screens.actions import Actions
 from andrea_tui.screens.dashboard import DashboardScreen
 from andrea_tui.screens.help import HelpScreen, screen_keys
 from andrea_tui.settings import Habits, Settings
-from andrea_tui.themes import THEMES
+from andrea_tui.terminal_app import TerminalApp
 from andrea_tui.view import ViewState
-from andrea_tui.widgets.rows import LONGEST, visible
 
 if TYPE_CHECKING:
     from andrea_tui.feed.read_ahead import ReadAhead
     from andrea_tui.feed.replay import Replay
     from andrea_tui.screens.runs import RunsScreen
-
-
-SETTLE_SECONDS = 0.1  # after the last change of the terminal's size
 
 
 def _collect_from_now() -> None:
@@ -71,7 +60,7 @@ class FeedUpdate(Message):
         self.store = store  # the run it is about: another one may be open by now
 
 
-class AndreaApp(App[ExitState]):
+class AndreaApp(TerminalApp):
     """Console of one run at a time. Ends with an ExitState; never touches the engine except through `Control`.
 
     A directory that holds runs, and is none itself, opens as the list of them. `restart`: how often an hour a crashed
@@ -100,9 +89,8 @@ class AndreaApp(App[ExitState]):
         replay: float | None = None,
         ahead: ReadAhead | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(plot_kind)
         self.directory = directory
-        self.plot_kind: Kind = plot_kind
         self.compare = compare
         self.replay = replay
         self.view = ViewState()
@@ -117,19 +105,7 @@ class AndreaApp(App[ExitState]):
         self._ahead = ahead
         self._following_stop = False
         self._halt_shown = False
-        self._guards: list[LineFilter] = [ControlGuard()]
-        if plot_kind == "ascii":
-            self._guards.append(AsciiOnly())
-        if self.no_color:
-            self._guards.append(Colourless())
-        self._settling: Timer | None = None
-        self._rung_for = ""
-        self._was_stuck = self._was_alive = False
-        for theme in THEMES:
-            self.register_theme(theme)
-        self.theme = "andrea-ansi" if self.no_color else "andrea-dark"
-        self._css_variables = self.get_css_variables()
-        self.stylesheet.set_variables(self._css_variables)
+        self._bell = Bell()
 
     async def on_mount(self) -> None:
         leave_on_signals(self.leave)
@@ -226,14 +202,6 @@ class AndreaApp(App[ExitState]):
         """In a replay nobody waits for an engine, so that no patience ends."""
         return Store() if self.replay is None else Store(saves=SaveFollower(timer=lambda: 0.0))
 
-    def refresh_css(self, animate: bool = True) -> None:
-        """Textual asks for it at each start, because of the theme. Where no colour has changed it would parse all rules
-        once more, before the first frame."""
-        variables = self.get_css_variables()
-        if variables != self._css_variables:
-            self._css_variables = variables
-            super().refresh_css(animate)
-
     def pause_replay(self) -> None:
         """Pause the replay, or let it go on; at its end play it again."""
         from andrea_tui.feed.replay import Replay
@@ -250,7 +218,7 @@ class AndreaApp(App[ExitState]):
 
     def on_runs_screen_chosen(self, message: RunsScreen.Chosen) -> None:
         self._following_stop = self._halt_shown = self._start_at_once = False
-        self._rung_for = ""
+        self._bell = Bell()
         self.directory = RunDirectory(message.path)
         self.store = self._new_store()
         self.control = Control(self.directory, watch=self.control.watch)
@@ -341,7 +309,8 @@ class AndreaApp(App[ExitState]):
             self.actions.samples()
         if self.store.condition.alive:
             self._halt_shown = False
-        self._ring_for_alarm()
+        if self._bell.rings(self.store.condition, self.store.alarm):
+            self.bell()
         if self._following_stop and not self.store.condition.alive:
             self.leave("stopped")
 
@@ -360,63 +329,11 @@ class AndreaApp(App[ExitState]):
             self._tailer.attended()
         await super().on_event(event)
 
-    def _ring_for_alarm(self) -> None:
-        """The terminal's bell, once for each alarm, each stall and each crash that was seen to happen."""
-        word, alive = self.store.condition.word, self.store.condition.alive
-        stuck = word in ("stalled", "suspended")
-        if (stuck and not self._was_stuck) or (self._was_alive and word in ("crashed", "failed")):
-            self.bell()
-        self._was_stuck, self._was_alive = stuck, alive
-        if self.store.alarm and self.store.alarm != self._rung_for:
-            self.bell()
-        self._rung_for = self.store.alarm
-
     def run_command(self, name: str) -> None:
         """Run a command of the registry on the dashboard."""
         for screen in self.screen_stack:
             if isinstance(screen, DashboardScreen):
                 screen.action_command(name)
-
-    def on_resize(self) -> None:
-        """Whenever the size came to rest, ask for it once more and draw everything again.
-
-        A terminal that shrank and grew back has lost cells, and its size is no news that Textual would draw for. And
-        signals that come close together interrupt one another, so that the size that was read first is told last.
-        """
-        if self._settling is None:
-            self._settling = self.set_timer(SETTLE_SECONDS, self._settled)
-        else:
-            self._settling.reset()
-
-    def _settled(self) -> None:
-        self._settling = None
-        size = Size(*shutil.get_terminal_size(fallback=self.size))
-        if size != self.size and not self.is_headless:
-            self.post_message(events.Resize(size, size))  # and back here
-        else:
-            self.refresh(layout=True)
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        # Textual's greys would hide from ours what stands on a colour.
-        others = [one for one in super().get_line_filters() if not isinstance(one, Monochrome)]
-        return [*others, *self._guards]
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = False,
-    ) -> None:
-        """A short message; content is never parsed as markup, nor obeyed."""
-        super().notify(visible(message[:LONGEST]), title=title, severity=severity, timeout=timeout, markup=False)
-
-    def tell(self, text: str, severity: str = "information") -> None:
-        """`notify` for those who do not know Textual's types."""
-        level: SeverityLevel = "error" if severity == "error" else "warning" if severity == "warning" else "information"
-        self.notify(text, severity=level)
 
     # -- leaving ------------------------------------------------------------------------------------------------
 
@@ -448,13 +365,6 @@ class AndreaApp(App[ExitState]):
 
     def on_unmount(self) -> None:
         self._close_run()
-
-    def _handle_exception(self, error: Exception) -> None:
-        """A screen that was still opening when the console was told to leave looks for widgets that are gone already:
-        Textual's own palette does. That is no failure of a console that is leaving."""
-        cause = error.error if isinstance(error, WorkerFailed) else error
-        if not (self._exit and isinstance(cause, NoMatches)):
-            super()._handle_exception(error)
 
     # -- help and palette: on screens that have no keys of their own for them ------------------------------------
 

@@ -162,7 +162,7 @@ TERMINAL = (
         ),
     ),
     *of(
-        "andrea_tui/app.py",
+        "andrea_tui/terminal_app.py",
         cut("notifications", "visible(message[:LONGEST])", "message[:LONGEST]", _NOTICE),
         cut("no markup in notifications", "timeout=timeout, markup=False)", "timeout=timeout, markup=True)", _NOTICE),
         cut(
