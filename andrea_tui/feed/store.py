@@ -29,7 +29,7 @@ from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 EVENTS_KEPT = 2000
 RATES_KEPT = 240  # seconds
-LONGEST_GAP = 10  # seconds between two readings, that a rate may stand for
+LONGEST_GAP = 10.0  # seconds between two readings, that a rate may stand for
 ARMS_VALIDATED = 100  # arms whose validation losses are kept
 
 
@@ -179,10 +179,10 @@ class Store(msgspec.Struct):
         self._snapshot_live(beat)
         telemetry = beat.telemetry
         if telemetry is not None and telemetry.time != self.load.time:
-            since = telemetry.time - (self.load.time or telemetry.time)
+            since = telemetry.time - self.load.time if self.load.time is not None else 1.0
             self.load.take(telemetry)
             if beat.tokens_per_second is not None:  # one a second, however often the console looks
-                self.rates.extend([beat.tokens_per_second] * max(1, min(round(since), LONGEST_GAP)))
+                self.rates.extend([beat.tokens_per_second] * round(min(max(since, 1.0), LONGEST_GAP)))
         if self.complete and self.load.time is not None and not self._past_told:
             self._past_told = True
             self._tell_past(beat)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from andrea_engine.run.events import Event
@@ -120,3 +121,10 @@ def test_a_console_that_looks_seldom_still_counts_seconds() -> None:
     for at in (ENDED + 1.0, ENDED + 6.0, ENDED + 600.0):
         store.apply(opened((), reading(at, 130.0)))
     assert len(store.rates) == 1 + 1 + 5 + 10
+
+
+@pytest.mark.parametrize("time", [-1.7e308, 0.0, 1.7e308])
+def test_no_time_is_absurd_enough_to_end_it(time: float) -> None:
+    store = store_of(opened(steps(1.0, -1e30, 1e-38, 1e38), reading(-time, 1e308)))
+    store.apply(opened((), reading(time, 1e308)))
+    assert 1 <= len(store.rates) <= RATES_KEPT
