@@ -281,7 +281,8 @@ def farewell(directory: RunDirectory, state: ExitState) -> str:
     save = f"last checkpoint step {s.last_save.step:,}" if s.last_save else "no checkpoint yet"
     saved_file = next((c.file for c in s.checkpoints if s.last_save and c.step == s.last_save.step), "")
     file = f" ({saved_file})" if saved_file else ""
-    going = f"the engine goes on (pid {s.pid}), step {s.step:,}" if s.alive else f"{s.state}, {s.sentence}"
+    ended = s.sentence if s.sentence.startswith(s.state) else f"{s.state}, {s.sentence}"
+    going = f"the engine goes on (pid {s.pid}), step {s.step:,}" if s.alive else ended
     if not s.alive and f"{s.step:,}" not in s.sentence:
         going += f", step {s.step:,}"
     back = f"come back with: andrea-tui {directory.path}"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from andrea_engine.run.checkpoint import list_checkpoints
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.heartbeat import ENDED_PHASES, Heartbeat
 from andrea_engine.run.launch import EngineStatus, engine_status
@@ -129,8 +130,7 @@ def condition(
     return Condition(
         "crashed",
         alive=False,
-        sentence=f"the engine ended without a word in phase {beat.phase} at step {beat.step:,}; "
-        f"resume goes on from the last checkpoint",
+        sentence=f"the engine ended without a word in phase {beat.phase}; resume goes on from the last checkpoint",
     )
 
 
@@ -138,6 +138,10 @@ def _without_heartbeat(directory: RunDirectory, status: EngineStatus) -> Conditi
     if status.alive:
         return Condition("starting", alive=True, sentence="an engine holds the lock and has not reported yet")
     if directory.exists():
+        newest = next((file.step for file in list_checkpoints(directory.path) if file.valid), None)
+        if newest is not None:  # a fork
+            start = f"not started yet; it goes on from the checkpoint of step {newest:,}"
+            return Condition("stopped", alive=False, sentence=start)
         return Condition("empty", alive=False, sentence="this run has not been started yet")
     if directory.is_foreign_run():
         return Condition("recorded", alive=False, sentence="a recorded run without run.toml; it can only be looked at")

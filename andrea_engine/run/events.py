@@ -137,6 +137,32 @@ def continued_log(path: Path) -> EventLog:
     return EventLog(path, last_session(read_events(path)))
 
 
+class BranchPoint(msgspec.Struct, frozen=True):
+    """Where a run stands since a roll-back or a resume: what `session` and those before it trained behind `step` led
+    to other weights."""
+
+    step: int
+    session: int
+
+    def leaves_behind(self, step: int, session: int | None) -> bool:
+        """Whether an entry of the loss record is not on the way to the present weights."""
+        return step > self.step and (session or 0) <= self.session
+
+
+def branch_point(events: Iterable[Event], before: BranchPoint | None = None) -> BranchPoint | None:
+    """The newest branch point, `before` where these events have none; None while there was neither roll-back nor
+    resume."""
+    point = before
+    for event in events:
+        if event.step is None:
+            continue
+        if event.kind == "rollback":
+            point = BranchPoint(event.step, event.session)
+        elif event.kind == "resumed":
+            point = BranchPoint(event.step, event.session - 1)
+    return point
+
+
 def known_digests(events: Iterable[Event]) -> dict[int, str]:
     """SHA-256 of each checkpoint by step, as recorded when it was saved (the last save of a step counts)."""
     return {

@@ -80,8 +80,8 @@ class LossRecord:
             )
         if recovery.retrained > 0:
             recovery.notices.append(
-                f"steps {checkpoint_step + 1:,} to {checkpoint_step + recovery.retrained:,} were after the last "
-                f"durable checkpoint and are trained again"
+                f"steps {checkpoint_step + 1:,} to {checkpoint_step + recovery.retrained:,} were after the checkpoint "
+                f"of step {checkpoint_step:,} and are trained again"
             )
         self._replace_journal([])
         return recovery

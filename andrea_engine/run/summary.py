@@ -17,7 +17,7 @@ from andrea_engine.run.config import RunConfig, load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.energy_facts import JOULES_PER_KWH, cost, energy_span, last_quality
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.events import Event, pinned_steps, read_events
+from andrea_engine.run.events import BranchPoint, Event, branch_point, pinned_steps, read_events
 from andrea_engine.run.forecast import forecast_disk
 from andrea_engine.run.gate_facts import gate_facts
 from andrea_engine.run.heartbeat import Heartbeat, LastSave, Saving, Telemetry
@@ -131,6 +131,9 @@ def summarise(directory: RunDirectory) -> Summary:
     if reader.unparseable:
         problems.append(f"{reader.path.name} is not JSON: {reader.unparseable}")
     events = read_events(directory.events)
+    point = branch_point(events)
+    if point is not None:
+        entries = [entry for entry in entries if not point.leaves_behind(entry.step, entry.session)]
     beat = status.heartbeat
     samples = _samples(directory, problems)
     snapshot = (beat.curriculum if beat else None) or _state(directory, problems)
@@ -184,7 +187,7 @@ def summarise(directory: RunDirectory) -> Summary:
         currency=config.power.currency if config else "",
         telemetry=beat.telemetry if beat and state.alive else None,
         saving=beat.saving if beat and state.alive else None,
-        last_save=_last_save(beat, events),
+        last_save=_last_save(beat, events, point),
         checkpoints=checkpoints,
         disk_free=free,
         disk_full_at=_full_at(config, step, checkpoints, free),
@@ -255,11 +258,16 @@ def _ema_trend(entries: list[LossEntry]) -> float | None:
     return trend(len(entries), entries[0].step, entries[-1].step, nearest) if entries else None
 
 
-def _last_save(beat: Heartbeat | None, events: list[Event]) -> LastSave | None:
-    if beat is not None and beat.last_save is not None:
+def _last_save(beat: Heartbeat | None, events: list[Event], point: BranchPoint | None) -> LastSave | None:
+    """The newest checkpoint on the way to the present weights."""
+
+    def left_behind(step: int, session: int) -> bool:
+        return point is not None and point.leaves_behind(step, session)
+
+    if beat is not None and beat.last_save is not None and not left_behind(beat.last_save.step, beat.session):
         return beat.last_save
     for event in reversed(events):
-        if event.kind == "save_durable" and event.step is not None:
+        if event.kind == "save_durable" and event.step is not None and not left_behind(event.step, event.session):
             size, seconds = event.integer("bytes") or 0, event.number("seconds") or 0.0
             return LastSave(step=event.step, bytes=size, seconds=seconds, time=event.time, reason=event.text("reason"))
     return None

@@ -9,9 +9,11 @@ that, and spares reading 380 MB again, several seconds, for each choice.
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 
+from andrea_engine.run.loss_entry import LossEntry
 from andrea_tui.feed.clock import WallClock
 from andrea_tui.feed.columns import FACTS, Columns, count_known
 from andrea_tui.feed.minmax import MinMax
@@ -67,6 +69,21 @@ class Record:
         number = self.sources[index] if index < len(self.sources) else NO_SOURCE
         return self.source_names[number] if number != NO_SOURCE else ""
 
+    def entry(self, index: int) -> LossEntry:
+        """What is kept of an entry, as one."""
+        fact = {name: _number(column[index]) for name, column in self.facts.items()}
+        return LossEntry(
+            step=int(self.steps[index]),
+            loss=_number(self.loss.values.values[index]),
+            ema=_number(self._ema.values[index]),
+            source=self.source(index) or None,
+            lr=fact["lr"],
+            grad_norm=fact["grad_norm"],
+            seconds=fact["seconds"],
+            power_w=fact["power_w"],
+            energy_j=fact["energy_j"],
+        )
+
     def take(self, batch: EntryBatch) -> Series | None:
         """Add new entries. Returns the losses of those that they replace, if there are any."""
         return self.add(batch.as_columns(), batch.drop_from)
@@ -109,3 +126,7 @@ class Record:
                 self.source_names.append(name or "")
         numbers = [ids.get(name, NO_SOURCE) for name in columns.source_names]
         self.sources.extend([numbers[number] for number in columns.source_ids])
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

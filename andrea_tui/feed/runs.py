@@ -20,7 +20,7 @@ from andrea_engine.run.condition import condition
 from andrea_engine.run.config import load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.events import Event, parse_event
+from andrea_engine.run.events import BranchPoint, Event, branch_point, parse_event
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.io import open_regular
 from andrea_engine.run.launch import EngineStatus, engine_status
@@ -38,6 +38,7 @@ WINDOW = 2048
 TAIL = 32 * 1024
 EVENTS_TAIL = 128 * 1024
 SIZE_SECONDS = 30.0
+_TOLD = (b'"sample"', b'"rollback"', b'"resumed"')  # what the list needs of an event log
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -168,6 +169,7 @@ class _RunReader(msgspec.Struct):
     _record: list[LossEntry] = msgspec.field(default_factory=list)
     _journal: list[LossEntry] = msgspec.field(default_factory=list)
     _sample: Event | None = None
+    _point: BranchPoint | None = None
     _bytes: int | None = None
     _size_due: float = float("-inf")
 
@@ -183,11 +185,13 @@ class _RunReader(msgspec.Struct):
         if self._changed("journal", directory.journal):
             self._journal = _lines_of(_end_of(directory.journal, TAIL))
         if self._changed("events", directory.events):
-            self._sample = _last_sample(_end_of(directory.events, EVENTS_TAIL))
+            self._sample, self._point = _last_words(_end_of(directory.events, EVENTS_TAIL))
         self._add_up()
         beat = self._status.heartbeat
         now = condition(directory, self._status)
         entries = current_branch([*self._record, *self._journal])
+        if (point := self._point) is not None:
+            entries = [entry for entry in entries if not point.leaves_behind(entry.step, entry.session)]
         step = max(entries[-1].step if entries else 0, beat.step if beat is not None and now.alive else 0)
         sample, plan = self._sample, self._config
         return RunRow(
@@ -284,13 +288,15 @@ def _end_of(path: Path, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def _last_sample(data: bytes) -> Event | None:
-    for line in reversed(data.split(b"\n")):
-        if b'"sample"' in line:
-            event = parse_event(line)
-            if event is not None and event.kind == "sample":
-                return event
-    return None
+def _last_words(data: bytes) -> tuple[Event | None, BranchPoint | None]:
+    """The newest sample on the present branch, and where that branch began, as far as the end of an event log tells."""
+    told = [line for line in data.split(b"\n") if any(kind in line for kind in _TOLD)]
+    events = [event for event in map(parse_event, told) if event is not None]
+    point = branch_point(events)
+    samples = [event for event in events if event.kind == "sample" and event.step is not None]
+    if point is not None:
+        samples = [event for event in samples if not point.leaves_behind(event.step or 0, event.session)]
+    return samples[-1] if samples else None, point
 
 
 def disk_bytes(path: Path) -> int | None:

@@ -109,6 +109,11 @@ class SaveFollower(msgspec.Struct):
             self._enter(self._saved_text)
             if self.asked_at is not None and event.time >= self.asked_at - 1.0 and event.text("reason") != "cadence":
                 self.asked_at = None
+        elif event.kind == "rollback":
+            self.writing_step, self.failed = None, False
+            self.durable_step, self.durable_at = event.step, event.time
+            self._saved_text = f"rolled back to the checkpoint of step {human_count(event.step)}"
+            self._enter(self._saved_text)
         elif event.kind == "save_failed":
             self.writing_step = None
             self.failed = True

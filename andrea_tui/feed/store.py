@@ -11,7 +11,7 @@ from andrea_engine.run.arms import ArmRow, arm_rows, focus_text
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.config import RunConfig
 from andrea_engine.run.energy_facts import EnergyQuality, EnergySpan, energy_quality
-from andrea_engine.run.events import Event
+from andrea_engine.run.events import BranchPoint, Event, branch_point
 from andrea_engine.run.heartbeat import Heartbeat, Telemetry
 from andrea_engine.run.loss_entry import LossEntry
 from andrea_engine.run.rank_facts import Rank
@@ -76,11 +76,13 @@ class Store(msgspec.Struct):
     _snapshot: dict[str, object] | None = None
     _snapshot_step: int = -1
     _past_told: bool = False
+    _point: BranchPoint | None = None
 
     def apply(self, update: Update) -> None:
         """Take one update in."""
         for event in update.events:  # before the entries: their clock takes moments that lie before them
             self._take_event(event)
+        self._point = branch_point(update.events, self._point)
         for batch in update.batches:
             self._take_entries(batch)
         if update.other is not None:
@@ -101,6 +103,8 @@ class Store(msgspec.Struct):
             self.log_tail = update.log_tail
         self.condition, self.heartbeat = update.condition, update.heartbeat
         self.complete, self.read_share = update.complete, update.read_share
+        if self.complete:
+            self._leave_behind()
         self.updated, self.pause = update.time, update.pause
         self._take_telemetry(update)
         self.saves.look(update.heartbeat, alive=update.condition.alive)
@@ -124,6 +128,21 @@ class Store(msgspec.Struct):
         self.last = columns.last
         if columns.energy is not None:
             self.energy = columns.energy if self.energy is None else self.energy.up_to(columns.energy)
+
+    def _leave_behind(self) -> None:
+        """After a roll-back or a resume the run stands where it goes on, also before it has made a step."""
+        point, last = self._point, self.last
+        if point is None or last is None or not point.leaves_behind(last.step, last.session):
+            return
+        first = point.step + 1
+        index = self.record.index_of(point.step)
+        stays = index is not None and self.record.steps[index] <= point.step
+        left = self.record.entry(index) if index is not None and stays else None
+        self._take_entries(EntryBatch((), drop_from=first, left=left))
+        for series in (self.score, self.validation, *self.arm_validation.values()):
+            series.truncate_from(first)
+        if self.energy is not None and left is not None and left.energy_j is not None:
+            self.energy = msgspec.structs.replace(self.energy, last_step=left.step, last_j=left.energy_j)
 
     def _take_event(self, event: Event) -> None:
         self.events.append(event)

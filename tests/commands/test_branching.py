@@ -10,6 +10,12 @@ from andrea_engine.run.condition import condition
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.loss_entry import current_branch
 from andrea_engine.run.samples import read_samples
+from andrea_engine.run.summary import summarise
+from andrea_tui.cli import farewell
+from andrea_tui.feed.runs import RunsReader
+from andrea_tui.feed.store import Store
+from andrea_tui.feed.tailer import DirectoryReader
+from andrea_tui.leaving import ExitState
 from tests.support.inprocess import andrea_engine
 from tests.support.records import checkpoint, checkpoints, entries, events, sample_steps, steps
 from tests.support.tiny import make_run
@@ -50,6 +56,61 @@ def test_rollback_archives_what_is_newer_and_training_repeats_it(trained: RunDir
     assert andrea_engine("check", trained.path, "--deep").code == 0
 
 
+class Readers:
+    """All that tell where a run stands: a console that was open before, one that is opened now, the list, the facts."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._reader, self._open = DirectoryReader(directory), Store()
+
+    def _look(self, reader: DirectoryReader, store: Store) -> Store:
+        store.apply(reader.poll())
+        while not store.complete:
+            store.apply(reader.poll())
+        return store
+
+    def steps(self) -> dict[str, int]:
+        summary = summarise(self._directory)
+        (row,) = RunsReader(self._directory.path.parent).poll().rows
+        before = self._look(self._reader, self._open)
+        now = self._look(DirectoryReader(self._directory), Store())
+        return {
+            "facts": summary.step,
+            "entries": summary.entries,
+            "last save": summary.last_save.step if summary.last_save else 0,
+            "list": row.step,
+            "open": before.step,
+            "opened": now.step,
+            "open, entries": len(before.record),
+            "opened, entries": len(now.record),
+            "open, saved": before.saves.durable_step or 0,
+            "opened, saved": now.saves.durable_step or 0,
+            "open, score": int(before.score.x_max or 0),
+            "opened, score": int(now.score.x_max or 0),
+        }
+
+    @property
+    def abandoned(self) -> list[int]:
+        return [len(series) for series in self._open.abandoned]
+
+
+def test_every_reader_says_where_the_run_stands(trained: RunDirectory) -> None:
+    readers = Readers(trained)
+    assert set(readers.steps().values()) == {30}
+    assert andrea_engine("rollback", trained.path, "--to", 20).code == 0
+    assert set(readers.steps().values()) == {20}
+    assert readers.abandoned == [10]
+    line = farewell(trained, ExitState("left"))
+    assert "rolled back to step 20" in line
+    assert "last checkpoint step 20 (step_000020.bin)" in line
+    assert "30" not in line
+    result = andrea_engine("train", trained.path, "--steps", 30)
+    assert result.code == 0
+    assert "steps 21 to 30 were after the checkpoint of step 20 and are trained again" in result.out + result.err
+    assert set(readers.steps().values()) == {30}
+    assert readers.abandoned == [10]
+
+
 def test_a_second_rollback_gets_its_own_archive(trained: RunDirectory) -> None:
     assert andrea_engine("rollback", trained.path, "--to", 20).code == 0
     assert andrea_engine("rollback", trained.path, "--to", 10).code == 0
@@ -87,6 +148,16 @@ def test_fork_goes_on_like_the_run_it_came_from(trained: RunDirectory, tmp_path:
     assert checkpoint(new, 30).read_bytes() == checkpoint(trained, 30).read_bytes()
     assert all(a.same_training(b) for a, b in zip(entries(new), entries(trained), strict=True))
     assert andrea_engine("check", new.path).code == 0
+
+
+def test_a_fork_that_was_not_started_says_what_it_is(trained: RunDirectory, tmp_path: Path) -> None:
+    new = RunDirectory(tmp_path / "forks" / "one")
+    assert andrea_engine("fork", trained.path, new.path, "--at", 20).code == 0
+    found = condition(new)
+    assert (found.word, found.alive) == ("stopped", False)
+    assert found.sentence == "not started yet; it goes on from the checkpoint of step 20"
+    (row,) = RunsReader(tmp_path / "forks").poll().rows
+    assert (row.word, row.step) == ("stopped", 20)
 
 
 def test_fork_refuses_an_existing_directory_and_an_unknown_step(trained: RunDirectory, tmp_path: Path) -> None:
