@@ -273,6 +273,7 @@ class AndreaApp(TerminalApp):
             self._tailer.stop()
             self._tailer = None
         self.control.release()
+        self.forget_drawn()
 
     def _start_engine(self) -> None:
         """`--start`: only where nothing stands against it; a halted run waits for a decision."""
@@ -309,7 +310,7 @@ class AndreaApp(TerminalApp):
             self.actions.samples()
         if self.store.condition.alive:
             self._halt_shown = False
-        if self._bell.rings(self.store.condition, self.store.alarm):
+        if self.store.complete and self._bell.rings(self.store.condition, self.store.alarm):
             self.bell()
         if self._following_stop and not self.store.condition.alive:
             self.leave("stopped")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -84,7 +85,8 @@ class Control:
         """Leave: the next console need not take over."""
         self._released = True
         if not self.watch and self._owner() == self._me:
-            self.directory.console.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a disk that can only be read: who comes next sees that we have gone
+                self.directory.console.unlink(missing_ok=True)
 
     def _owner(self) -> Owner | None:
         try:

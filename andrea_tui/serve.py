@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from andrea_engine.run.errors import ConfigError, ExitCode
+from andrea_engine.run.module_command import module_command
 from andrea_engine.run.plain import clean
 
 LOOPBACK = "127.0.0.1"
@@ -42,7 +42,7 @@ def serve(run: Path, options: argparse.Namespace) -> int:
 
 def child_command(run: Path, options: argparse.Namespace) -> str:
     """The shell command of the console behind a page: without `--allow-control` it watches."""
-    words: list[object] = [sys.executable, "-m", "andrea_tui", run.absolute()]
+    words: list[object] = [*module_command("andrea_tui", run.absolute())]
     if options.replay is not None:
         words += ["--replay", options.replay]
     elif not options.allow_control:

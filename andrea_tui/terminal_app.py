@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 
 from textual import events
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.css.query import NoMatches
 from textual.filter import LineFilter, Monochrome
@@ -48,6 +49,13 @@ class TerminalApp(App[ExitState]):
         if variables != self._css_variables:
             self._css_variables = variables
             super().refresh_css(animate)
+
+    def forget_drawn(self) -> None:
+        """Let go of what closed screens have drawn. Textual caches a method of each widget's cache for the whole
+        process, and with it up to a thousand of these caches."""
+        clear = getattr(StylesCache.get_inner_outer, "cache_clear", None)
+        if clear is not None:
+            clear()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         # Textual's greys would hide from ours what stands on a colour.

@@ -16,19 +16,18 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from andrea_engine.run.config import create_run
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.heartbeat import read_heartbeat
+from andrea_engine.run.launch import spawn_engine
 from andrea_engine.run.loss_entry import current_branch
 from andrea_engine.run.loss_reader import LossReader
 from andrea_tui.feed.pace import ATTENDED_SECONDS, LONGEST_BUSY
 from benchmarks.report import Scale
 from benchmarks.terminal import Terminal
 
-ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120.0  # seconds for the engine to begin
 BEFORE, AFTER = 0.3, 0.1  # seconds around a piece of output during which the console looks, draws and writes
 AROUND = 2.0  # seconds on both sides whose steps tell how long a step takes just then
@@ -64,28 +63,24 @@ def supervision(scale: Scale, details: dict[str, object]) -> float:
     """
     seconds, settle, alone = (2.0, 0.5, 0.5) if scale.quick else (180.0, ATTENDED_SECONDS + LONGEST_BUSY, 45.0)
     directory = _run(scale)
-    command = [sys.executable, "-m", "andrea_engine", "train", str(directory.path)]
-    engine = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+    engine = spawn_engine(directory)
     try:
         _wait_for_steps(directory, engine)
-        before = _watch(directory, alone)
+        before = _watch(directory, engine, alone)
         with Terminal([sys.executable, "-m", "andrea_tui", directory.path]) as terminal:
-            spawned = time.time()
             time.sleep(settle)
             used, began = terminal.cpu(), time.monotonic()
-            attached = _watch(directory, seconds)
+            attached = _watch(directory, engine, seconds)
             core_share = (terminal.cpu() - used) / (time.monotonic() - began)
-        after = _watch(directory, alone)
+        after = _watch(directory, engine, alone)
     finally:
         engine.terminate()
-        output = engine.communicate()[0]
+        engine.wait()
     if engine.returncode:
-        raise RunError(f"the engine ended with exit code {engine.returncode}: {output[-500:].decode(errors='replace')}")
+        raise RunError(f"the engine ended with exit code {engine.returncode}; see {directory.log}")
     took = _durations(directory)
     steps = timed(took, attached)
-    written = [spawned + piece.at for piece in terminal.pieces]
+    written = [terminal.spawned_at + piece.at for piece in terminal.pieces]
     frames = frames_of([at for at in written if steps[0].end < at < steps[-1].end])
     lost = lost_share(steps, frames)
     windows = [statistics.fmean(step.seconds for step in timed(took, window)) for window in (before, attached, after)]
@@ -173,11 +168,13 @@ def _newest(directory: RunDirectory) -> tuple[int, float] | None:
     return (beat.step, beat.step_time) if beat is not None and beat.step > 3 and beat.step_time else None
 
 
-def _watch(directory: RunDirectory, seconds: float) -> list[tuple[int, float]]:
+def _watch(directory: RunDirectory, engine: subprocess.Popen[bytes], seconds: float) -> list[tuple[int, float]]:
     """Anchors for `timed`, of so many seconds and until there are two."""
     anchors: list[tuple[int, float]] = []
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline or len(anchors) < 2:
+        if engine.poll() is not None or time.monotonic() > deadline + PATIENCE:
+            raise RunError("the engine that was to be watched makes no more steps")
         newest = _newest(directory)
         if newest is not None and (not anchors or newest[0] > anchors[-1][0]):
             anchors.append(newest)

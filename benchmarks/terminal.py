@@ -52,7 +52,7 @@ class Terminal:
         kept = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
         wanted = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "XDG_STATE_HOME": self._home.name}
         self.pieces: list[Piece] = []
-        self.spawned = time.monotonic()
+        self.spawned, self.spawned_at = time.monotonic(), time.time()  # the latter since the epoch
         self.process = subprocess.Popen(
             list(map(str, command)),
             stdin=self._slave,

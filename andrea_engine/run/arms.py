@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 
 import msgspec
+
+MOST_ARMS = 1000  # that are shown; a state may claim any number
 
 
 class ArmRow(msgspec.Struct, frozen=True):
@@ -38,7 +41,7 @@ def arm_rows(snapshot: object) -> list[ArmRow]:
     arms = snapshot.get("arms") if isinstance(snapshot, Mapping) else None
     if not isinstance(arms, Mapping):
         return []
-    rows = [_row(str(name), arm) for name, arm in arms.items() if isinstance(arm, Mapping)]
+    rows = [_row(str(name), arm) for name, arm in islice(arms.items(), MOST_ARMS) if isinstance(arm, Mapping)]
     return sorted(rows, key=lambda row: (not row.available, -(row.share or 0.0), -(row.weight or 0.0), row.name))
 
 

@@ -177,11 +177,10 @@ def _form(reader: LossReader, running: bool, trainable: bool, report: Report) ->
     """Whether the file is well-formed; what is not is reported."""
     name, damage = reader.path.name, reader.damage
     if damage.lines:
-        where = f", the first at line {damage.first_line}" if damage.first_line else ""
         report.add(
             "problem",
             name,
-            f"{damage.lines:,} unreadable line(s){where}",
+            damage.sentence,
             f"{_COPY}; else look at it, and train with --accept-damaged-record: no crash leaves such lines",
         )
     if reader.unparseable:

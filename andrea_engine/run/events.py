@@ -145,8 +145,9 @@ class BranchPoint(msgspec.Struct, frozen=True):
     session: int
 
     def leaves_behind(self, step: int, session: int | None) -> bool:
-        """Whether an entry of the loss record is not on the way to the present weights."""
-        return step > self.step and (session or 0) <= self.session
+        """Whether what a session trained at a step is not on the way to the present weights. Of an unknown session it
+        is taken to be."""
+        return step > self.step and session is not None and session <= self.session
 
 
 def branch_point(events: Iterable[Event], before: BranchPoint | None = None) -> BranchPoint | None:

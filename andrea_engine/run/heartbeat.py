@@ -8,7 +8,7 @@ import msgspec
 
 from andrea_engine.run.io import atomic_write, read_optional
 from andrea_engine.run.loss_entry import dumps_strict
-from andrea_engine.run.rank_facts import Rank
+from andrea_engine.run.rank_facts import Count, Rank
 
 FILE_LIMIT = 1024 * 1024
 
@@ -39,7 +39,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str
     name: str
     host: str = ""
-    index: int | None = None
+    index: Count | None = None
     board: str = ""
     used: bool | None = None
     time: float = 0.0
@@ -48,8 +48,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     limit_w: float | None = None
     energy_j: float | None = None
     utilisation: float | None = None
-    memory_used: int | None = None
-    memory_total: int | None = None
+    memory_used: Count | None = None
+    memory_total: Count | None = None
     temperature_c: float | None = None
     sm_mhz: float | None = None
     memory_mhz: float | None = None
@@ -70,15 +70,15 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
     cpu_percent: float | None = None
     cpu_power_w: float | None = None
     counts_cpu: bool = False
-    memory_used: int | None = None
-    memory_total: int | None = None
+    memory_used: Count | None = None
+    memory_total: Count | None = None
     load_1m: float | None = None
-    process_rss: int | None = None
+    process_rss: Count | None = None
 
 
 class LastSave(msgspec.Struct, frozen=True, kw_only=True):
-    step: int
-    bytes: int
+    step: Count
+    bytes: Count
     seconds: float
     time: float
     reason: str
@@ -87,9 +87,9 @@ class LastSave(msgspec.Struct, frozen=True, kw_only=True):
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint that is being written."""
 
-    step: int
-    done: int
-    total: int
+    step: Count
+    done: Count
+    total: Count
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,17 +99,17 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     run that has several, [] else; `agent`: pid of the torchrun that started this one.
     """
 
-    pid: int
-    process_start: int | None
+    pid: Count
+    process_start: Count | None
     boot_id: str
     host: str
-    session: int
+    session: Count
     phase: str
     phase_since: float
     time: float
-    step: int = 0
-    target_step: int = 0
-    total_steps: int = 0
+    step: Count = 0
+    target_step: Count = 0
+    total_steps: Count = 0
     armed: bool = False
     step_time: float | None = None
     step_seconds: float | None = None
@@ -117,19 +117,19 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     eta_seconds: float | None = None
     mfu: float | None = None
     device: str = ""
-    threads: int | None = None
-    n_params: int | None = None
+    threads: Count | None = None
+    n_params: Count | None = None
     save_asked: bool = False
     stop_asked: bool = False
     saving: Saving | None = None
     last_save: LastSave | None = None
     telemetry: Telemetry | None = None
     ranks: list[Rank] = []
-    agent: int | None = None
+    agent: Count | None = None
     curriculum: dict[str, object] | None = None
     problem: str = ""
     note: str = ""
-    exit_code: int | None = None
+    exit_code: Count | None = None
 
     @property
     def engine(self) -> tuple[int, int | None, int]:

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -17,6 +16,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.io import open_regular
+from andrea_engine.run.module_command import module_command
 from andrea_engine.run.process import boot_id, is_alive, lock_holders, start_time
 
 REQUESTS = {"save": signal.SIGUSR1, "pivot": signal.SIGUSR1, "stop": signal.SIGTERM, "kill": signal.SIGKILL}
@@ -29,7 +29,7 @@ def spawn_engine(directory: RunDirectory, arguments: Sequence[str] = ()) -> subp
     The signals are blocked across the spawn and the mask is inherited, so that a request sent before the engine has
     its handlers waits instead of killing it. Raises RunError when the process cannot be started.
     """
-    command = [sys.executable, "-m", "andrea_engine", "train", str(directory.path), *arguments]
+    command = module_command("andrea_engine", "train", directory.path, *arguments)
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
     try:
         with _open_log(directory) as log:

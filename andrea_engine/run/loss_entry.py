@@ -10,6 +10,9 @@ from typing import Annotated
 
 import msgspec
 
+LAST_STEP = 2**53
+"""The greatest step that can be: up to it every step is a float of its own."""
+
 
 class LossEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known of one step.
@@ -20,7 +23,7 @@ class LossEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `nonfinite` names the fields that were NaN or infinite and stand as null.
     """
 
-    step: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    step: Annotated[int, msgspec.Meta(ge=0, le=LAST_STEP)]
     loss: float | None = None
     ema: float | None = None
     source: str | None = None
@@ -105,7 +108,7 @@ def entry_from(item: object) -> LossEntry | None:  # noqa: PLR0912  (one branch 
     step = item.get("step")
     if isinstance(step, float) and step.is_integer():
         step = int(step)
-    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 2**63:
+    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= LAST_STEP:
         return None
     fields: dict[str, object] = {}
     bad = [n for n in item["nonfinite"] if n in FLOAT_FIELDS] if isinstance(item.get("nonfinite"), list) else []

@@ -27,6 +27,12 @@ class Damage(msgspec.Struct):
     first_offset: int | None = None
     first_line: int | None = None
 
+    @property
+    def sentence(self) -> str:
+        """How many, and where, as far as it is known."""
+        where = f", the first at line {self.first_line}" if self.first_line is not None else ""
+        return f"{self.lines:,} unreadable line(s){where}"
+
 
 class ReaderState(msgspec.Struct, kw_only=True):
     """How far a `LossReader` has come in a file of lines: what another one needs to read on from there."""

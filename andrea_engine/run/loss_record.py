@@ -93,7 +93,7 @@ class LossRecord:
         damage = reader.damage
         if damage.lines and not accept_damage:
             raise ConfigError(
-                f"{path} has {damage.lines:,} unreadable line(s), the first at line {damage.first_line} "
+                f"{path} has {damage.sentence} "
                 f"(byte {damage.first_offset}); look at it, then train with --accept-damaged-record"
             )
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
+from typing import Annotated
 
 import msgspec
 
 SLOW = 1.25  # times the others' median: beyond what processes on equal devices differ by
+
+
+Count = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Nothing that is counted is larger: a longer integer cannot even be made a float."""
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,9 +22,9 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     `tokens_per_second`: its share of the batch in that time. None before the first step.
     """
 
-    rank: int
+    rank: Count
     host: str
-    pid: int
+    pid: Count
     device: str = ""
     step_seconds: float | None = None
     tokens_per_second: float | None = None

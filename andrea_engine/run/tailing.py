@@ -13,18 +13,20 @@ READ_CHUNK = 4 * 1024 * 1024
 class LineTail:
     """Follows a file of lines. An incomplete last line is kept back until its newline arrives.
 
-    `restarted` is True after a `read` that found another or a shorter file and began again at its start.
+    `restarted` is True after a `read` that found another or a shorter file and began again at its start, `at_end` False
+    after one that left something for the next.
     """
 
     def __init__(self, path: Path, start: int = 0) -> None:
         self.path = path
         self.offset = start
         self.restarted = False
+        self.at_end = True
         self._inode: int | None = None
 
     def read(self, limit: int = READ_CHUNK) -> list[bytes]:
         """New complete lines without their newlines, at most about `limit` bytes of them; [] if there is no file."""
-        self.restarted = False
+        self.restarted, self.at_end = False, True
         try:
             descriptor = open_regular(self.path)
         except OSError:
@@ -42,4 +44,5 @@ class LineTail:
         if end == 0 and len(data) == limit:
             end = len(data)  # one line longer than the limit: hand it out in pieces rather than wait for ever
         self.offset += end
+        self.at_end = len(data) < limit
         return data[:end].splitlines()

@@ -10,6 +10,7 @@ from typing import NoReturn
 import msgspec
 
 from andrea_engine.run.io import write_all
+from andrea_engine.run.module_command import module_command
 from andrea_engine.telemetry.nvml import GpuReader, NvmlUnavailableError, open_nvml
 
 
@@ -43,7 +44,7 @@ def main(interval: float, retry: float) -> int:
 
 
 def _begin_anew(interval: float, retry: float) -> NoReturn:
-    command = [sys.executable, "-m", "andrea_engine.telemetry.helper", str(interval), str(retry)]
+    command = module_command("andrea_engine.telemetry.helper", interval, retry)
     os.execv(sys.executable, command)  # noqa: S606  (no shell: the same interpreter again)
 
 

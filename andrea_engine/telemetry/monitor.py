@@ -6,7 +6,6 @@ import contextlib
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 
@@ -14,6 +13,7 @@ import msgspec
 import psutil
 
 from andrea_engine.run.heartbeat import Gpu, Telemetry
+from andrea_engine.run.module_command import module_command
 from andrea_engine.telemetry.energy import EnergyMeter
 from andrea_engine.telemetry.rapl import PackageEnergy
 
@@ -98,7 +98,7 @@ class Monitor:
         self._backoff = min(self._backoff * 2, LONGEST_BACKOFF)
 
     def _start_helper(self, now: float) -> None:
-        command = [sys.executable, "-m", "andrea_engine.telemetry.helper", str(INTERVAL_SECONDS), str(RETRY_SECONDS)]
+        command = module_command("andrea_engine.telemetry.helper", INTERVAL_SECONDS, RETRY_SECONDS)
         self._buffer = b""
         self._started = now
         self._due = now + START_SECONDS

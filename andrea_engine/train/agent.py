@@ -27,6 +27,7 @@ def main(words: Sequence[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     threading.Thread(target=_pass_on, daemon=True).start()
     logging.disable()  # torchrun's reports: what has happened is said by whom it happened to
+    os.environ["PYTHONSAFEPATH"] = "1"  # for the workers, as `module_command` does for all others
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # torchrun would say so; each engine sets its own number
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

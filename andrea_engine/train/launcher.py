@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from types import FrameType
@@ -18,6 +17,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ExitCode, RunError
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.launch import request
+from andrea_engine.run.module_command import module_command
 from andrea_engine.run.process import boot_id, is_alive
 from andrea_engine.train.agent import GRACE
 
@@ -46,7 +46,7 @@ class _Launch:
         self._started = time.time()
         for number in _PASSED_ON:
             signal.signal(number, self._note)
-        command = [sys.executable, "-m", "andrea_engine.train.agent", str(processes), str(directory.path), *arguments]
+        command = module_command("andrea_engine.train.agent", processes, directory.path, *arguments)
         # A group of its own: a signal to this one's, as Ctrl+C is, shall be noted here and told to the leader once.
         self._agent = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
 

@@ -42,6 +42,7 @@ class EntriesReader:
         self.record = LossReader(directory.loss_record())
         self._ahead = ahead
         self._begun = ahead is not None
+        self._closed = False
         self._follower = BranchFollower()
         self._journal: list[LossEntry] = []
         self._journal_stamp: Stamp | None = None
@@ -62,7 +63,7 @@ class EntriesReader:
         if self.record.shrunk:
             texts.append(f"{name} got shorter: nothing may ever do that; it was read again")
         if damage.lines:
-            texts.append(f"{name}: {damage.lines:,} unreadable line(s), the first at line {damage.first_line}")
+            texts.append(f"{name}: {damage.sentence}")
         return "; ".join(texts)
 
     def look_for_record(self) -> None:
@@ -75,6 +76,8 @@ class EntriesReader:
         if not self._begun:
             self._begun = True
             self._ahead = ReadAhead.of(self.record.path)
+            if self._closed:  # meanwhile, by another thread, which has not seen it
+                self.close()
         ahead = self._ahead  # another thread may close this reader meanwhile
         if ahead is not None:
             return self._read_ahead(ahead)
@@ -117,7 +120,7 @@ class EntriesReader:
 
     def close(self) -> None:
         """End the process that reads for this one, if there is one; from now on there will be none."""
-        self._begun = True
+        self._begun = self._closed = True
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.stop()

@@ -8,6 +8,7 @@ from andrea_engine.run.heartbeat import Gpu, Telemetry
 from andrea_tui.feed.pyramid import Series
 
 POWER_SECONDS = 600.0
+MOST_READINGS = 2 * int(POWER_SECONDS)  # of a device: one a second is what an engine writes
 MOST_DEVICES = 16  # that are followed; a heartbeat may claim any number
 CPU = "CPU"
 
@@ -56,7 +57,7 @@ class LoadHistory:
         self.version += 1
         for name, value in values.items():
             if name in self._lines or len(self._lines) < MOST_DEVICES:
-                self._lines.setdefault(name, deque()).append((telemetry.time, value))
+                self._lines.setdefault(name, deque(maxlen=MOST_READINGS)).append((telemetry.time, value))
         for name, line in list(self._lines.items()):
             while line and telemetry.time - line[0][0] > POWER_SECONDS:
                 line.popleft()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 
@@ -20,16 +21,43 @@ class RunMark(msgspec.Struct, frozen=True):
     kind: str
 
 
-def add_mark(marks: list[RunMark], mark: RunMark) -> None:
-    """Remember a mark once. Where there are too many, the oldest of the most frequent kind goes: a flood of saves
-    never pushes out a pivot."""
-    if mark in marks:
-        return
-    marks.append(mark)
-    if len(marks) > MARKS_KEPT:
-        kinds = Counter(mark.kind for mark in marks)
-        often = max(kinds, key=lambda kind: kinds[kind])
-        marks.remove(next(mark for mark in marks if mark.kind == often))
+class Marks:
+    """Each mark once, in the order in which they came. Where there are too many, the oldest of the most frequent kind
+    goes: a flood of saves never pushes out a pivot."""
+
+    def __init__(self) -> None:
+        self._marks: dict[RunMark, None] = {}
+        self._kinds: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[RunMark]:
+        return iter(self._marks)
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Marks) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def add(self, step: int, kind: str) -> None:
+        mark = RunMark(step, kind)
+        if mark in self._marks:
+            return
+        self._marks[mark] = None
+        self._kinds[kind] += 1
+        if len(self._marks) > MARKS_KEPT:
+            often = max(self._kinds, key=self._kinds.__getitem__)
+            self._remove(next(mark for mark in self._marks if mark.kind == often))
+
+    def drop(self, kind: str, first: int) -> None:
+        """Forget those of a kind from a step on."""
+        for mark in [mark for mark in self._marks if mark.kind == kind and mark.step >= first]:
+            self._remove(mark)
+
+    def _remove(self, mark: RunMark) -> None:
+        del self._marks[mark]
+        self._kinds[mark.kind] -= 1
 
 
 def add_branch(branches: list[Series], branch: Series) -> None:

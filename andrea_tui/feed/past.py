@@ -8,6 +8,7 @@ from statistics import median
 
 from andrea_tui.feed.record import Record
 
+LONGEST_STEP = 7 * 86_400.0  # seconds; beyond, the entry is damaged
 MOST_STEPS = 20_000  # that are looked through: two hundred a second would be that many in a hundred seconds
 RECENT_STEPS = 100  # whose median is the rate, as in the engine's own
 
@@ -16,7 +17,7 @@ class Past:
     """The steps of one session that ended in the `seconds` before `ended`, the moment at which the step `step` did.
 
     `begun`: the step that the session went on from. `moments` are seconds since the epoch, ascending, one a step.
-    Moments lie as far apart as the steps took, but for those that the clock of the record knows.
+    Moments lie as far apart as the steps took; where the clock of the record knows an earlier one, that is taken.
     """
 
     def __init__(self, record: Record, step: int, ended: float, begun: int, seconds: float) -> None:
@@ -31,7 +32,7 @@ class Past:
             anchor = clock.after(number)
             if anchor < len(clock.steps) and clock.steps[anchor] == number:
                 moment = min(moment, clock.times[anchor])
-            if number <= begun or not math.isfinite(took) or ended - moment > seconds:
+            if number <= begun or not 0.0 <= took <= LONGEST_STEP or ended - moment > seconds:
                 break
             self.moments.append(moment)
             self._first = index

@@ -11,12 +11,12 @@ import fcntl
 import os
 import queue
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import IO
 
 from andrea_engine.run.loss_reader import ReaderState
+from andrea_engine.run.module_command import module_command
 from andrea_tui.feed.columns import Columns, Header, read_frame
 
 WORTHWHILE = 4 << 20  # bytes of a record: a shorter one is read before the process has started
@@ -40,7 +40,7 @@ class ReadAhead:
         self.ended = False
         self.state: ReaderState | None = None
         self._stopped = False
-        command = [sys.executable, "-m", "andrea_tui.feed.record_process", str(record)]
+        command = module_command("andrea_tui.feed.record_process", record)
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=-1
         )
@@ -64,7 +64,10 @@ class ReadAhead:
                 fcntl.fcntl(output.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         with output:
             while not self._stopped:
-                frame = read_frame(output)
+                try:
+                    frame = read_frame(output)
+                except (ValueError, MemoryError):  # not what our process writes: the rest is read in another way
+                    frame = None
                 self._frames.put(frame)
                 if frame is None or frame[0].done:
                     break

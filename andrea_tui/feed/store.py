@@ -20,7 +20,7 @@ from andrea_engine.run.smoothing import trend
 from andrea_tui.feed.clock import ANCHORS
 from andrea_tui.feed.last_words import LogTail
 from andrea_tui.feed.load import POWER_SECONDS, LoadHistory
-from andrea_tui.feed.marks import RunMark, add_branch, add_mark
+from andrea_tui.feed.marks import Marks, add_branch
 from andrea_tui.feed.past import Past
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.record import Record
@@ -30,6 +30,9 @@ from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 EVENTS_KEPT = 2000
 RATES_KEPT = 240  # seconds
 LONGEST_GAP = 10.0  # seconds between two readings, that a rate may stand for
+FACTS_KEPT = 40  # of an event
+LONGEST = 4096  # characters of one of its texts
+LONGEST_NAME = 64
 ARMS_VALIDATED = 100  # arms whose validation losses are kept
 
 
@@ -59,7 +62,7 @@ class Store(msgspec.Struct):
     config: RunConfig | None = None
     samples: tuple[Sample, ...] = ()
     events: deque[Event] = msgspec.field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
-    marks: list[RunMark] = msgspec.field(default_factory=list)
+    marks: Marks = msgspec.field(default_factory=Marks)
     saves: SaveFollower = msgspec.field(default_factory=SaveFollower)
     problems: tuple[str, ...] = ()
     log_tail: LogTail | None = None
@@ -75,8 +78,10 @@ class Store(msgspec.Struct):
     rates: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=RATES_KEPT))  # tokens per second
     _snapshot: dict[str, object] | None = None
     _snapshot_step: int = -1
+    _arms: tuple[object, list[ArmRow]] | None = None  # of which snapshot
     _past_told: bool = False
     _point: BranchPoint | None = None
+    _begun: int = -1  # the step that the present session went on from
 
     def apply(self, update: Update) -> None:
         """Take one update in."""
@@ -112,7 +117,7 @@ class Store(msgspec.Struct):
 
     def _take_entries(self, batch: EntryBatch) -> None:
         if batch.drop_from is not None:
-            self.marks = [mark for mark in self.marks if mark.kind != "nonfinite" or mark.step < batch.drop_from]
+            self.marks.drop("nonfinite", batch.drop_from)
         columns = batch.as_columns()
         abandoned = self.record.add(columns, batch.drop_from)
         if abandoned is not None:
@@ -124,7 +129,7 @@ class Store(msgspec.Struct):
             return
         for index in columns.nonfinite:
             if not math.isnan(columns.loss[index]):  # a lost loss is marked by the curve itself
-                add_mark(self.marks, RunMark(int(columns.steps[index]), "nonfinite"))
+                self.marks.add(int(columns.steps[index]), "nonfinite")
         self.last = columns.last
         if columns.energy is not None:
             self.energy = columns.energy if self.energy is None else self.energy.up_to(columns.energy)
@@ -145,7 +150,7 @@ class Store(msgspec.Struct):
             self.energy = msgspec.structs.replace(self.energy, last_step=left.step, last_j=left.energy_j)
 
     def _take_event(self, event: Event) -> None:
-        self.events.append(event)
+        self.events.append(_slim(event))
         self.saves.take(event)
         if event.kind == "energy":
             self.energy_quality = energy_quality(event)
@@ -153,7 +158,9 @@ class Store(msgspec.Struct):
         if step is not None:
             kind = _mark_of(event)
             if kind:
-                add_mark(self.marks, RunMark(step, kind))
+                self.marks.add(step, kind)
+            if event.kind == "resumed":
+                self._begun = step
             if event.kind in ANCHORS:
                 self.record.clock.add(step, event.time, self.record.loss.x_max)
             if event.kind in ("sample", "validation"):
@@ -210,8 +217,7 @@ class Store(msgspec.Struct):
         """What was before the first reading: whoever opens the console late sees as much as one who was there."""
         if beat.step_time is None:
             return
-        begun = max((mark.step for mark in self.marks if mark.kind == "start"), default=-1)
-        past = Past(self.record, beat.step, beat.step_time, begun, POWER_SECONDS)
+        past = Past(self.record, beat.step, beat.step_time, self._begun, POWER_SECONDS)
         self.load.begin_with(past.watts())
         missing = RATES_KEPT - len(self.rates)
         if self.record.tokens_per_step and missing > 0:
@@ -267,7 +273,9 @@ class Store(msgspec.Struct):
 
     @property
     def arms(self) -> list[ArmRow]:
-        return arm_rows(self._snapshot)
+        if self._arms is None or self._arms[0] is not self._snapshot:
+            self._arms = (self._snapshot, arm_rows(self._snapshot))
+        return self._arms[1]
 
     @property
     def focus(self) -> str:
@@ -299,6 +307,18 @@ class Store(msgspec.Struct):
         """Seconds since the last finished step; None when the engine has not finished one."""
         beat = self.heartbeat
         return max(0.0, self.updated - beat.step_time) if beat is not None and beat.step_time is not None else None
+
+
+def _slim(event: Event) -> Event:
+    """An event as long as it may be kept: what is deep or long in its facts is nothing that a line could show."""
+    if all(_is_plain(value) for value in event.facts.values()) and len(event.facts) <= FACTS_KEPT:
+        return event
+    plain = [(name[:LONGEST_NAME], value) for name, value in event.facts.items() if _is_plain(value)]
+    return msgspec.structs.replace(event, facts=dict(plain[:FACTS_KEPT]))
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= LONGEST)
 
 
 def _mark_of(event: Event) -> str:

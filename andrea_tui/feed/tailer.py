@@ -28,6 +28,7 @@ from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
 AGE_INTERVAL = 1.0  # with an engine, ages on the screen move at least so often
 FIRST_FRAME = 1.0  # seconds that the reading of a long record waits at most until the first update is on the screen
+EVENTS_CHUNK = 512 * 1024  # bytes of the event log in a look: the screen waits while they are taken in
 MOST_PENDING = 4  # updates the app has not taken yet: beyond that, wait instead of piling up
 
 
@@ -71,7 +72,7 @@ class DirectoryReader:
             checkpoints=count,
             log_tail=None if now.alive else self._log_tail(),
             problems=tuple(text for text in self._problems.values() if text),
-            complete=self._entries.complete,
+            complete=self._entries.complete and self._events.at_end,
             read_share=self._entries.share,
             other=other,
         )
@@ -95,7 +96,7 @@ class DirectoryReader:
         return other
 
     def _new_events(self) -> list[Event]:
-        lines = self._events.read()
+        lines = self._events.read(EVENTS_CHUNK)
         return [event for event in map(parse_event, lines) if event is not None]
 
     def _changed(self, path: Path) -> bool:
@@ -227,8 +228,9 @@ class Tailer:
                 self._first_taken.wait(FIRST_FRAME)  # both threads at once would take turns, and the frame be late
             else:
                 self._pending.release()
-            pause = self._pace.pause(update, news=news or self._wake.is_set())
-            self._wake.clear()
+            woken = self._wake.is_set()
+            self._wake.clear()  # before the pause is chosen: who wakes from now on ends it
+            pause = self._pace.pause(update, news=news or woken)
             caught_up = update.complete and (update.other is None or update.other.complete)
             if caught_up and not self._stopped:
                 self._wake.wait(max(0.0, pause - (time.monotonic() - started)))
@@ -247,5 +249,13 @@ class Tailer:
             return self._last
         except Exception as error:  # whatever it is: a dead thread would show an old picture for ever
             text = f"the run directory cannot be read ({type(error).__name__}: {error}); trying again"
-            self._last = Update(time.time(), self._last.condition, self._last.heartbeat, problems=(text,))
+            before = self._last
+            self._last = Update(
+                time.time(),
+                before.condition,
+                before.heartbeat,
+                problems=(text,),
+                complete=before.complete,
+                read_share=before.read_share,
+            )
             return self._last

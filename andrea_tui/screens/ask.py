@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.module_command import module_command
 from andrea_engine.run.plain import clean
 from andrea_tui.widgets.rows import visible
 
@@ -65,7 +65,7 @@ class AnswerScreen(ModalScreen[None]):
 
 def make_sample(directory: RunDirectory, prompt: str) -> tuple[str, str]:
     """Title and text of a sample from the newest checkpoint. Blocks: for a worker thread. Never raises."""
-    command = [sys.executable, "-m", "andrea_engine", "sample", str(directory.path), "--json", f"--prompt={prompt}"]
+    command = module_command("andrea_engine", "sample", directory.path, "--json", f"--prompt={prompt}")
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 from andrea_engine.run.checkpoint import digest_problem
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
+from andrea_engine.run.module_command import module_command
 from andrea_engine.run.pins import pin, unpin
 from andrea_engine.run.pivot import who
 from andrea_engine.run.plain import clean
@@ -40,7 +40,7 @@ def check_digest(directory: RunDirectory, row: CheckpointRow) -> tuple[str, str]
 
 def inspect_file(directory: RunDirectory, row: CheckpointRow) -> tuple[str, str]:
     """Title and text of what `andrea-engine inspect` says of one file. Blocks: for a thread. Raises RunError."""
-    command = [sys.executable, "-m", "andrea_engine", "inspect", "--json", "--", str(directory.path / row.file)]
+    command = module_command("andrea_engine", "inspect", "--json", "--", directory.path / row.file)
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
         report = json.loads(done.stdout)[0]

@@ -31,6 +31,7 @@ WORDS = {
     "crashed": ("✕", "bad"),
     "failed": ("✕", "bad"),
     "halted": ("■", "bad"),
+    "pivot": ("◆", "dim"),
     "stopped": ("□", "dim"),
     "finished": ("✓", "good"),
     "elsewhere": ("◇", "dim"),
@@ -143,11 +144,11 @@ class SaveBar(RowsWidget):
         if store.alarm:
             return [(" ALARM ", "alarm"), (f" {store.alarm}", "bad")]
         condition = store.condition
-        if not condition.alive and condition.word not in ("missing",):
+        if not condition.alive and condition.word != "missing":
             tone = "bad" if condition.word in ("crashed", "failed", "halted") else ""
-            return [(f" {condition.sentence}", tone)]
+            return [*_problems(store), (f" {condition.sentence}", tone)]
         if store.problems:
-            return [(f" {store.problems[0]}", "warn")]
+            return _problems(store)
         if condition.word in ("starting", "preparing", "loading", "stopping"):
             return [(f" {condition.sentence}", "warn")]
         return self._saves(store)
@@ -162,6 +163,14 @@ class SaveBar(RowsWidget):
         disk, slow = disk_runs(store), _slow_rank(store)
         urgent = saves.pending or any(meaning == "warn" for _, meaning in disk)
         return [*row, *disk, *slow] if urgent else [*slow, *row, *disk]
+
+
+def _problems(store: Store) -> Row:
+    """What cannot be read of the run: the first, and how many more there are."""
+    if not store.problems:
+        return []
+    more = f" (and {len(store.problems) - 1} more)" if len(store.problems) > 1 else ""
+    return [(f" {store.problems[0]}{more} ", "warn")]
 
 
 def _slow_rank(store: Store) -> Row:

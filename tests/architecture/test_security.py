@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pytest
 
 from andrea_engine.run.check import check
 from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.module_command import module_command
 from andrea_engine.run.policy import parse_policy
 from andrea_engine.run.receipt import read_receipt
 from andrea_engine.run.summary import summarise
@@ -298,6 +300,28 @@ def test_no_command_line_is_ever_put_together_for_a_shell() -> None:
                     assert not isinstance(call.args[0], (ast.JoinedStr, ast.Constant)), (
                         f"{path.name}: a list, no string"
                     )
+
+
+def test_no_process_of_ours_looks_for_its_modules_in_the_working_directory() -> None:
+    for package in ("andrea_engine", "andrea_tui"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            words = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == "-m"]
+            told = path.name in ("module_command.py", "agent.py")  # the one place, and torchrun's own option
+            assert told or not words, f"{path.relative_to(ROOT)}: use module_command"
+
+
+def test_a_module_that_lies_in_a_run_is_never_executed(run: RunDirectory) -> None:
+    planted = "from pathlib import Path\nPath(__file__).with_name('PLANTED').touch()\n"
+    for name in ("contextlib", "msgspec", "andrea_engine", "andrea_tui", "torch"):
+        (run.path / f"{name}.py").write_text(planted)
+    for module, arguments in (
+        ("andrea_tui.feed.record_process", (run.loss,)),
+        ("andrea_engine", ("status", run.path)),
+    ):
+        done = subprocess.run(module_command(module, *arguments), cwd=run.path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert not (run.path / "PLANTED").exists()
 
 
 def _calls(tree: ast.AST) -> Iterator[ast.Call]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andrea_engine.run.events import Event
 from andrea_engine.run.heartbeat import Gpu, Telemetry
 from andrea_engine.run.loss_entry import LossEntry, make_entry
-from andrea_tui.feed.load import POWER_SECONDS
+from andrea_tui.feed.load import MOST_READINGS, POWER_SECONDS, LoadHistory
 from andrea_tui.feed.past import Past
 from andrea_tui.feed.record import Record
 from andrea_tui.feed.store import RATES_KEPT, Store
@@ -114,6 +114,26 @@ def test_a_session_does_not_begin_before_its_resume() -> None:
     resumed = Event(ENDED - 100.0, "resumed", 2, {"step": 390})
     store = store_of(opened(steps(*[2.0] * 400), reading(ENDED, 130.0), resumed))
     assert list(store.rates) == [50.0] * 18 + [7.0]
+
+
+def test_after_a_roll_back_the_session_is_what_the_newest_resume_says() -> None:
+    events = [Event(ENDED - 900.0, "resumed", 2, {"step": 390}), Event(ENDED - 800.0, "resumed", 3, {"step": 0})]
+    store = store_of(opened(steps(*[2.0] * 50), reading(ENDED, 130.0), *events))
+    assert len(store.rates) == 99
+
+
+def test_durations_that_cannot_be_end_the_past() -> None:
+    for odd in (-1.0, -1e30, 1e9, None):
+        past = Past(record_of(1.0, 1.0, odd, 1.0, 1.0), 5, ENDED, -1, 600.0)
+        assert past.moments == [ENDED - 1.0, ENDED]
+        assert past.rates(100) == [100.0, 100.0]
+
+
+def test_a_flood_of_readings_is_bounded() -> None:
+    history = LoadHistory()
+    for number in range(10 * MOST_READINGS):
+        history.take(reading(ENDED + number / 1e6, 100.0))
+    assert [len(line) for line in history.series().values()] == [MOST_READINGS]
 
 
 def test_a_console_that_looks_seldom_still_counts_seconds() -> None:

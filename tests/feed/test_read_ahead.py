@@ -21,6 +21,7 @@ from andrea_engine.run.loss_entry import LossEntry, make_entry
 from andrea_engine.run.loss_reader import LossReader
 from andrea_tui.feed import read_ahead
 from andrea_tui.feed.columns import Header, columns_of, read_frame, write_frame
+from andrea_tui.feed.entries import EntriesReader
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.record import Record
 from andrea_tui.feed.record_process import send
@@ -116,6 +117,34 @@ def test_a_process_that_is_killed_leaves_the_rest_to_the_reader(long_run: RunDir
             child.kill()
         list(read_all(reader, record))
         assert facts(record) == facts(read_here(long_run))
+
+
+def test_output_that_is_no_frame_leaves_the_rest_to_the_reader(
+    long_run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(file: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(read_ahead, "read_frame", broken)
+    with reading(long_run) as reader:
+        record = Record()
+        list(read_all(reader, record))
+        assert facts(record) == facts(read_here(long_run))
+
+
+def test_a_reader_that_is_closed_while_its_process_starts_ends_it(
+    long_run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = EntriesReader(long_run)
+    real = read_ahead.ReadAhead.of
+
+    def closed_meanwhile(record: Path) -> read_ahead.ReadAhead | None:
+        entries.close()
+        return real(record)
+
+    monkeypatch.setattr(read_ahead.ReadAhead, "of", closed_meanwhile)
+    entries.read()
+    wait_until(lambda: not children() or None, "the end of the reading process")
 
 
 def test_nobody_is_left_behind_when_the_reading_is_given_up(long_run: RunDirectory) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 
-from andrea_engine.run.loss_entry import LossEntry, make_entry
+from andrea_engine.run.loss_entry import LAST_STEP, LossEntry, decode_entries, entry_from, make_entry
 from andrea_tui.feed.marks import (
     BRANCH_POINTS,
     BRANCHES_KEPT,
     MARKS_KEPT,
+    Marks,
     RunMark,
     add_branch,
-    add_mark,
     thinned,
 )
 from andrea_tui.feed.pyramid import Series
@@ -82,15 +83,28 @@ def test_a_record_that_invents_sources_does_not_fill_the_memory() -> None:
     assert record.source(SOURCES_KEPT) == ""
 
 
+def test_every_step_that_can_be_is_kept_as_it_is() -> None:
+    record = Record()
+    text = b'{"step": %d, "loss": null}'
+    steps = (LAST_STEP - 1, LAST_STEP, LAST_STEP + 1, 2**63 - 1)
+    entries = [entry_from(json.loads(text % step)) for step in steps]
+    assert [entry is not None for entry in entries] == [True, True, False, False]
+    take(record, *[entry for entry in entries if entry is not None])
+    assert [int(step) for step in record.steps] == [LAST_STEP - 1, LAST_STEP]
+    with pytest.raises(ValueError, match="step"):
+        decode_entries(b"[" + text % (LAST_STEP + 1) + b"]")
+
+
 def test_a_flood_of_saves_never_pushes_out_a_pivot() -> None:
-    marks: list[RunMark] = []
-    add_mark(marks, RunMark(3, "pivot"))
+    marks = Marks()
+    marks.add(3, "pivot")
     for step in range(10 * MARKS_KEPT):
-        add_mark(marks, RunMark(step, "save"))
-        add_mark(marks, RunMark(step, "save"))
+        marks.add(step, "save")
+        marks.add(step, "save")
     assert len(marks) == MARKS_KEPT
-    assert marks[0] == RunMark(3, "pivot")
-    assert [mark.step for mark in marks[1:]] == list(range(10 * MARKS_KEPT - MARKS_KEPT + 1, 10 * MARKS_KEPT))
+    first, *others = marks
+    assert first == RunMark(3, "pivot")
+    assert [mark.step for mark in others] == list(range(10 * MARKS_KEPT - MARKS_KEPT + 1, 10 * MARKS_KEPT))
 
 
 def test_branches_that_were_left_are_few_and_small_and_keep_their_extremes() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from andrea_engine.run.arms import MOST_ARMS
 from andrea_engine.run.condition import Condition
 from andrea_engine.run.config import parse_config
 from andrea_engine.run.events import Event
@@ -17,7 +18,8 @@ from andrea_engine.run.heartbeat import Gpu, Heartbeat, Telemetry
 from andrea_engine.run.loss_entry import LossEntry, make_entry
 from andrea_engine.run.samples import Sample
 from andrea_tui.feed.load import total_power
-from andrea_tui.feed.store import EVENTS_KEPT, RunMark, Store
+from andrea_tui.feed.marks import RunMark
+from andrea_tui.feed.store import EVENTS_KEPT, Store
 from andrea_tui.feed.update import EntryBatch, Update
 
 TRAINING = Condition("training", alive=True, sentence="training")
@@ -127,7 +129,12 @@ def test_marks_on_the_curve() -> None:
             event("halt"),
         )
     )
-    assert store.marks == [RunMark(137, "save"), RunMark(137, "start"), RunMark(200, "pivot"), RunMark(300, "halt")]
+    assert list(store.marks) == [
+        RunMark(137, "save"),
+        RunMark(137, "start"),
+        RunMark(200, "pivot"),
+        RunMark(300, "halt"),
+    ]
 
 
 def test_scores_by_step_and_a_sample_made_again() -> None:
@@ -158,6 +165,22 @@ def test_the_event_log_is_bounded() -> None:
     store.apply(with_events(*(event("notice", text=str(i)) for i in range(EVENTS_KEPT + 50))))
     assert len(store.events) == EVENTS_KEPT
     assert store.events[-1].text("text") == str(EVENTS_KEPT + 49)
+
+
+def test_what_is_deep_or_long_in_an_event_is_not_kept() -> None:
+    store = Store()
+    deep: dict[str, object] = {"a": [{}] * 1000, "text": "short", "long": "x" * 100_000, "n" * 1000: 1}
+    store.apply(with_events(Event(1.0, "notice", 1, deep), event("notice", text="plain")))
+    assert [kept.facts for kept in store.events] == [{"text": "short", "n" * 64: 1}, {"text": "plain"}]
+
+
+def test_arms_are_bounded_and_made_once_for_each_snapshot() -> None:
+    store = Store()
+    store.apply(replace(update(), snapshot={"arms": {f"arm {n}": {} for n in range(2 * MOST_ARMS)}}))
+    assert len(store.arms) == MOST_ARMS
+    assert store.arms is store.arms
+    store.apply(replace(update(), snapshot={"arms": {"one": {}}}))
+    assert [arm.name for arm in store.arms] == ["one"]
 
 
 def test_a_dead_engines_heartbeat_is_not_the_present() -> None:

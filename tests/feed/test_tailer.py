@@ -395,6 +395,27 @@ def test_a_look_that_fails_is_told_until_one_succeeds(tmp_path: Path, monkeypatc
     assert receiver.got[1].condition == STOPPED.condition
 
 
+def test_a_look_that_fails_is_not_the_end_of_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tailer = Tailer(RunDirectory(tmp_path), lambda update: None)
+    half = replace(STOPPED, complete=False, read_share=0.5)
+    _looks(monkeypatch, half, OSError("the disk is gone"))
+    assert tailer._look() == half
+    failed = tailer._look()
+    assert (failed.complete, failed.read_share) == (False, 0.5)
+
+
+def test_a_long_event_log_comes_in_pieces_and_the_last_one_says_so(console: Console) -> None:
+    console.directory.events.write_bytes(
+        b"".join(b'{"time": 1, "kind": "notice", "session": 1, "text": "%06d"}\n' % n for n in range(20_000))
+    )
+    updates = [console.poll()]
+    while not updates[-1].complete:
+        updates.append(console.poll())
+    assert len(updates) > 2
+    assert [event.text("text") for update in updates for event in update.events] == [f"{n:06d}" for n in range(20_000)]
+    assert console.poll().complete
+
+
 def test_a_look_that_fails_half_way_loses_nothing(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     console.directory.loss.write_bytes(_array(entry(1), entry(2)))
     console.directory.events.write_text('{"time": 1, "kind": "notice", "session": 1, "text": "a"}\n')

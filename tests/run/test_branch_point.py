@@ -29,7 +29,7 @@ def test_the_newest_one_counts(events: list[Event], point: BranchPoint | None) -
 
 
 @pytest.mark.parametrize(
-    ("step", "session", "left"), [(100, 1, False), (101, 2, True), (101, 3, False), (99, 3, False), (101, None, True)]
+    ("step", "session", "left"), [(100, 1, False), (101, 2, True), (101, 3, False), (99, 3, False), (101, None, False)]
 )
 def test_what_it_leaves_behind(step: int, session: int | None, left: bool) -> None:
     assert BranchPoint(100, 2).leaves_behind(step, session) is left

@@ -35,6 +35,9 @@ def test_before_anything_ran(run: RunDirectory, tmp_path: Path) -> None:
     put_checkpoint(run.path, 100)
     assert word(run) == "recorded"
     run.config.write_text("")
+    fork = "not started yet; it goes on from the checkpoint of step 100"
+    assert condition(run) == Condition("stopped", alive=False, sentence=fork)
+    (run.path / "step_000100.bin").unlink()
     assert condition(run) == Condition("empty", alive=False, sentence="this run has not been started yet")
 
 
@@ -61,7 +64,7 @@ def test_a_living_engine_through_suspension_and_death(run: RunDirectory) -> None
         wait_for(lambda: word(run) == "crashed", "its death to be noticed, although it is not reaped")
     found = condition(run)
     assert (found.word, found.alive) == ("crashed", False)
-    assert "in phase training at step 7" in found.sentence
+    assert "in phase training; resume" in found.sentence
 
 
 @pytest.mark.parametrize("phase", ENDED_PHASES)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from andrea_engine.run.heartbeat import (
@@ -58,6 +60,15 @@ def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
 def test_what_is_no_heartbeat_is_none(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "engine.json").write_bytes(data)
     assert read_heartbeat(tmp_path / "engine.json") is None
+
+
+@pytest.mark.parametrize("name", ["pid", "session", "step", "total_steps", "n_params", "threads", "exit_code"])
+def test_a_number_that_is_no_count_makes_none(tmp_path: Path, name: str) -> None:
+    """Longer integers cannot even be shown: they do not become a float."""
+    path = tmp_path / "engine.json"
+    for value, known in ((2**63 - 1, True), (2**63, False), (-(2**63) - 1, False), (10**400, False)):
+        path.write_bytes(json.dumps(msgspec.to_builtins(beat()) | {name: value}).encode())
+        assert (read_heartbeat(path) is not None) is known
 
 
 def test_a_heartbeat_cut_anywhere_is_none(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def spawned(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
     real, processes = subprocess.Popen, []
 
     def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        assert command == [sys.executable, "-m", "andrea_engine", "train", str(run.path), "--steps", "9"]
+        assert command == [sys.executable, "-P", "-m", "andrea_engine", "train", str(run.path), "--steps", "9"]
         processes.append(real([sys.executable, str(FAKE_ENGINE), str(run.path), "await-go"], cwd=ROOT, **options))
         return processes[-1]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from andrea_engine.run.loss_entry import (
     FLOAT_FIELDS,
+    LAST_STEP,
     LossEntry,
     current_branch,
     decode_entries,
@@ -32,7 +33,7 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
     "policy": counts,
     "session": counts,
 }
-made = st.builds(make_entry, step=st.integers(0, 2**63 - 1), **FIELDS)
+made = st.builds(make_entry, step=st.integers(0, LAST_STEP), **FIELDS)
 
 
 @settings(deadline=None)

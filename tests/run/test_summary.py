@@ -57,7 +57,7 @@ def good(tmp_path: Path) -> RunDirectory:
 
 def test_a_good_run(good: RunDirectory) -> None:
     s = look(good)
-    assert (s.state, s.alive, s.preset, s.n_params) == ("empty", False, "demo", COUNT)
+    assert (s.state, s.alive, s.preset, s.n_params) == ("stopped", False, "demo", COUNT)
     assert (s.step, s.entries, s.first_loss, s.loss) == (105, 105, 9.0 - 0.001, 9.0 - 0.105)
     assert (s.samples, s.gate_low_in_row, s.gate_threshold, s.gate_consecutive) == (1, 2, 30.0, 5)
     assert [(c.file, c.pinned, c.problem) for c in s.checkpoints] == [("step_000100.bin", True, None)]

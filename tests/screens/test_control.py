@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from signal import SIGHUP
@@ -85,6 +86,18 @@ def test_a_control_that_was_released_never_claims_the_run_again(tmp_path: Path) 
     control.release()
     assert control.read_only_reason() == "this console has left the run"
     assert not RunDirectory(tmp_path).console.exists()
+
+
+def test_a_run_on_a_disk_that_can_only_be_read_can_be_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    control = Control(RunDirectory(tmp_path), watch=False)
+    assert control.read_only_reason() == ""
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    control.release()
+    assert control.read_only_reason() == "this console has left the run"
 
 
 # -- stopping ---------------------------------------------------------------------------------------------------------

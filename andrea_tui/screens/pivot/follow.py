@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -14,6 +13,7 @@ from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.intent import PivotIntent
 from andrea_engine.run.io import open_regular
+from andrea_engine.run.module_command import module_command
 from andrea_engine.run.pivot import Progress, cancel, progress
 from andrea_engine.run.receipt import receipt_lines
 from andrea_tui.feed.store import Store
@@ -34,7 +34,7 @@ def see_through(directory: RunDirectory) -> None:
 
     Raises RunError when it cannot be started.
     """
-    command = [sys.executable, "-m", "andrea_engine", "pivot", str(directory.path)]
+    command = module_command("andrea_engine", "pivot", directory.path)
     try:
         log = open_regular(directory.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
