@@ -219,8 +219,12 @@ def _print_once(directory: RunDirectory, *, json: bool) -> int:
     from andrea_engine.run.summary import summarise
     from andrea_engine.run.summary_text import as_json, render
 
-    print((as_json if json else render)(summarise(directory)))
-    return int(ExitCode.OK)
+    summary = summarise(directory)
+    missing = summary.state == "missing"
+    if missing and not json:
+        raise ConfigError(f"there is no run at {directory.path}; `andrea-tui {directory.path}` makes a new one there")
+    print((as_json if json else render)(summary))
+    return int(ExitCode.USAGE if missing else ExitCode.OK)
 
 
 def _open(directory: RunDirectory, options: argparse.Namespace) -> int:

@@ -50,10 +50,12 @@ class LoadHistory:
         if self.time is not None and telemetry.time < self.time:
             self._lines.clear()
         values = _readings(telemetry)
-        is_power = CPU not in values or telemetry.cpu_power_w is not None
-        if is_power != self.is_power:
-            self._lines.clear()  # watts and percent do not share an axis
-        self.is_power, self.time = is_power, telemetry.time
+        if values:  # an engine that has just started tells nothing yet
+            is_power = CPU not in values or telemetry.cpu_power_w is not None
+            if is_power != self.is_power:
+                self._lines.clear()  # watts and percent do not share an axis
+            self.is_power = is_power
+        self.time = telemetry.time
         self.version += 1
         for name, value in values.items():
             if name in self._lines or len(self._lines) < MOST_DEVICES:

@@ -79,7 +79,8 @@ class Store(msgspec.Struct):
     _snapshot: dict[str, object] | None = None
     _snapshot_step: int = -1
     _arms: tuple[object, list[ArmRow]] | None = None  # of which snapshot
-    _past_told: bool = False
+    _rates_told: bool = False
+    _power_told: bool = False
     _point: BranchPoint | None = None
     _begun: int = -1  # the step that the present session went on from
 
@@ -200,7 +201,10 @@ class Store(msgspec.Struct):
 
     def _take_telemetry(self, update: Update) -> None:
         beat = update.heartbeat
-        if beat is None or not update.condition.alive:
+        if beat is None:
+            return
+        if not update.condition.alive:
+            self._tell_past_rates(beat)
             return
         self._snapshot_live(beat)
         telemetry = beat.telemetry
@@ -209,21 +213,27 @@ class Store(msgspec.Struct):
             self.load.take(telemetry)
             if beat.tokens_per_second is not None:  # one a second, however often the console looks
                 self.rates.extend([beat.tokens_per_second] * round(min(max(since, 1.0), LONGEST_GAP)))
-        if self.complete and self.load.time is not None and not self._past_told:
-            self._past_told = True
-            self._tell_past(beat)
+        if self.load.time is not None:
+            self._tell_past_rates(beat)
+            self._tell_past_power(beat)
 
-    def _tell_past(self, beat: Heartbeat) -> None:
-        """What was before the first reading: whoever opens the console late sees as much as one who was there."""
-        if beat.step_time is None:
+    # What was before the first reading: whoever opens the console late sees as much as one who was there.
+
+    def _tell_past_rates(self, beat: Heartbeat) -> None:
+        tokens = self.record.tokens_per_step
+        if self._rates_told or not self.complete or not tokens or beat.step_time is None:
             return
-        past = Past(self.record, beat.step, beat.step_time, self._begun, POWER_SECONDS)
-        self.load.begin_with(past.watts())
+        self._rates_told = True
+        before = Past(self.record, beat.step, beat.step_time, self._begun, RATES_KEPT).rates(tokens)
+        del before[max(0, len(before) - len(self.rates)) :]
         missing = RATES_KEPT - len(self.rates)
-        if self.record.tokens_per_step and missing > 0:
-            before = past.rates(self.record.tokens_per_step)
-            del before[max(0, len(before) - len(self.rates)) :]
-            self.rates.extendleft(reversed(before[-missing:]))
+        self.rates.extendleft(reversed(before[-missing:] if missing > 0 else []))
+
+    def _tell_past_power(self, beat: Heartbeat) -> None:
+        if self._power_told or not self.complete or beat.step_time is None:
+            return
+        self._power_told = True
+        self.load.begin_with(Past(self.record, beat.step, beat.step_time, self._begun, POWER_SECONDS).watts())
 
     def _snapshot_live(self, beat: Heartbeat) -> None:
         if beat.curriculum is not None and beat.step >= self._snapshot_step:

@@ -145,7 +145,10 @@ def test_once_and_json_on_an_empty_run(tmp_path: Path) -> None:
 
 def test_once_on_a_directory_that_is_missing_or_something_else(tmp_path: Path) -> None:
     missing = console(tmp_path / "nothing", "--once")
-    assert "there is no run here" in missing.stdout + missing.stderr
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert f"there is no run at {tmp_path / 'nothing'}; " in missing.stderr
+    as_json = console(tmp_path / "nothing", "--json")
+    assert (as_json.returncode, json.loads(as_json.stdout)["state"]) == (2, "missing")
     assert not (tmp_path / "nothing").exists()
     (tmp_path / "file").write_text("x")
     wrong = console(tmp_path / "file", "--once")

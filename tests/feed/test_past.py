@@ -13,7 +13,7 @@ from andrea_tui.feed.past import Past
 from andrea_tui.feed.record import Record
 from andrea_tui.feed.store import RATES_KEPT, Store
 from andrea_tui.feed.update import EntryBatch, Update
-from tests.feed.test_store import TRAINING, beat
+from tests.feed.test_store import STOPPED, TRAINING, beat
 
 ENDED = 50_000.0
 
@@ -108,6 +108,26 @@ def test_a_long_record_tells_when_it_is_read_and_only_once() -> None:
     assert list(store.rates) == [50.0] * 18 + [7.0]
     store.apply(replace(first, batches=(), complete=True))
     assert len(store.rates) == 19
+
+
+def test_the_rates_of_a_run_that_has_ended_are_told_too_and_only_once() -> None:
+    ended = replace(opened(steps(*[2.0] * 10), reading(ENDED, 130.0)), condition=STOPPED)
+    store = store_of(ended)
+    assert list(store.rates) == [50.0] * 19
+    assert store.load.series() == {}
+    store.apply(replace(ended, batches=()))
+    assert len(store.rates) == 19
+    store.apply(opened((), reading(ENDED + 60.0, 130.0)))
+    assert list(store.rates) == [50.0] * 19 + [7.0], "resumed"
+
+
+def test_an_engine_that_has_just_started_takes_nothing_from_the_chart() -> None:
+    history = LoadHistory()
+    history.take(Telemetry(time=ENDED, cpu_percent=80.0))
+    history.take(Telemetry(time=ENDED + 30.0))
+    history.take(Telemetry(time=ENDED + 31.0, cpu_percent=70.0))
+    assert not history.is_power
+    assert [list(line.values.values) for line in history.series().values()] == [[80.0, 70.0]]
 
 
 def test_a_session_does_not_begin_before_its_resume() -> None:

@@ -146,6 +146,7 @@ def test_a_screen_that_moves_seldom_says_so_where_there_is_room() -> None:
 @pytest.mark.parametrize("word", ["stopped", "crashed", "finished"])
 def test_what_cannot_be_read_of_an_ended_run_is_told_before_how_it_ended(word: str) -> None:
     store = full(word=word, alive=False)
+    store.alarm = ""
     store.apply(replace(Update(time.time(), store.condition, None), problems=("run.toml is odd", "b", "c")))
     (line,) = lines(SaveBar(), store, 200, 1)
     assert line.startswith(" run.toml is odd (and 2 more)")
