@@ -90,7 +90,13 @@ class TerminalApp(App[ExitState]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """A short message; content is never parsed as markup, nor obeyed."""
+        """A short message; content is never parsed as markup, nor obeyed.
+
+        A plain one takes the place of the one before: they lie over what somebody works on.
+        """
+        if severity == "information":
+            for before in [note for note in self._notifications if note.severity == "information"]:
+                self._unnotify(before)
         super().notify(visible(message[:LONGEST]), title=title, severity=severity, timeout=timeout, markup=False)
 
     def tell(self, text: str, severity: str = "information") -> None:

@@ -77,3 +77,15 @@ def test_the_last_line(tmp_path: Path) -> None:
         line = farewell(directory, ExitState("left", 0, None))
     assert SHOWN in line
     assert harmless(line)
+
+
+async def test_of_plain_messages_only_the_newest_lies_over_the_screen(tmp_path: Path) -> None:
+    with situation("finished", tmp_path / "run") as directory:
+        async with console(directory) as running:
+            app = running.app
+            app.notify("the disk is full", severity="error")
+            for number in range(4):
+                app.notify(f"smoothing {number}")
+                await running.settle()
+            await running.until(lambda: len(running.notices) == 2, "both are there")
+            assert running.notices == ["the disk is full", "smoothing 3"]
