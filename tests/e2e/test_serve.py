@@ -68,7 +68,7 @@ def test_pages_watch_on_this_machine_unless_more_is_asked_for(
     with situation("stopped", path):
         assert cli.run([str(path), "--serve"]) == ExitCode.OK
         out = capsys.readouterr().out
-        command = [sys.executable, "-m", "andrea_tui", str(path), "--watch"]
+        command = [sys.executable, "-P", "-m", "andrea_tui", str(path), "--watch"]
         assert stand_in.made == [
             {"command": command, "host": "127.0.0.1", "port": 8000, "title": "ANDREA", "served": True}
         ]
@@ -79,7 +79,7 @@ def test_pages_watch_on_this_machine_unless_more_is_asked_for(
         assert cli.run([str(path), *arguments]) == ExitCode.OK
         out = capsys.readouterr().out
         assert stand_in.made[1] == {
-            "command": [sys.executable, "-m", "andrea_tui", str(path), "--ascii"],
+            "command": [sys.executable, "-P", "-m", "andrea_tui", str(path), "--ascii"],
             "host": "192.0.2.7",
             "port": 9001,
             "title": "ANDREA",
