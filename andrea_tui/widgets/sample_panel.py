@@ -8,7 +8,7 @@ from rich.cells import cell_len, set_cell_size
 
 from andrea_engine.run.samples import Sample
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import human_count
+from andrea_tui.plotting.format import human_count, points
 from andrea_tui.plotting.strips import bar
 from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
@@ -66,7 +66,7 @@ class SamplePanel(Panel):
         if sample.scores is None:
             row.append(("not scored", "dim"))
         else:
-            row += [(f"{sample.scores.total:.0f}", _health(store, sample)), (" of 100" if roomy else "", "dim")]
+            row += [(points(sample.scores.total), _health(store, sample)), (" of 100" if roomy else "", "dim")]
         row.append((f"  step {human_count(sample.step)}" if roomy else f" at {human_count(sample.step)}", "dim"))
         if self.view.cursor is not None:
             row.append((", at the cursor" if roomy else " cursor", "cursor-text"))
@@ -179,5 +179,5 @@ def _numbers(sample: Sample) -> list[Row]:
     if s is None:
         return [[("not scored", "dim")]]
     return [
-        [(f"B {s.bigram:.0f}/35 T {s.trigram:.0f}/35 E {s.english:.0f}/20 C {s.character:.0f}/10", "")],
+        [(f"B {points(s.bigram)}/35 T {points(s.trigram)}/35 E {points(s.english)}/20 C {points(s.character)}/10", "")],
     ]
