@@ -48,7 +48,8 @@ class PowerPanel(Panel):
             return [("power  ", "title"), told, (f"  at step {step}", "cursor-text")]
         t = store.telemetry
         if t is None:
-            return [("power  ", "title"), ("no engine, no readings", "dim")]
+            told = ("no readings yet" if store.condition.alive else "no engine, no readings", "dim")
+            return [("power  ", "title"), told]
         power, gpus = total_power(t), [] if t.counts_cpu else run_gpus(t)
         if power is not None and gpus:
             limit = _limit(gpus)
@@ -62,6 +63,8 @@ class PowerPanel(Panel):
         return [("host  ", "title"), ("CPU ", "dim"), (_cpu_share(t), "accent-bold")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
+        if (index := self._index(store)) is not None:
+            return _rows_of_step(store, index, width, height)
         if height <= 1:
             return [self._short(store)]
         facts = self._facts(store, width, height)
@@ -75,8 +78,6 @@ class PowerPanel(Panel):
 
     def _short(self, store: Store) -> Row:
         """All of it in one line, for small screens."""
-        if (index := self._index(store)) is not None:
-            return [run for row in _rows_of_step(store, index) for run in (*row, ("  ", ""))]
         t = store.telemetry
         rate = human_count(store.heartbeat.tokens_per_second if store.heartbeat and t else None)
         joules = energy(store.energy_j) if store.energy_j is not None else "energy unknown"
@@ -108,13 +109,11 @@ class PowerPanel(Panel):
             x_ticks=_ago,
             x_unit="W" if load.is_power else "CPU %",
             x_end=lambda _: "now",
-            message="readings come once a second" if store.condition.alive else "",
+            message="one reading a second" if store.condition.alive else "",
         )
         return [list(row) for row in render_chart(spec, width, height, self.kind).rows]
 
     def _facts(self, store: Store, width: int, height: int) -> list[Row]:
-        if (index := self._index(store)) is not None:
-            return _rows_of_step(store, index)
         t = store.telemetry
         rows: list[Row] = []
         if t is not None:
@@ -129,16 +128,33 @@ class PowerPanel(Panel):
         return rows
 
 
-def _rows_of_step(store: Store, index: int) -> list[Row]:
-    """What the record tells of one entry: rate, energy up to it, gradient norm, learning rate."""
-    seconds, joules = _fact(store, "seconds", index), _fact(store, "energy_j", index)
-    tokens = store.record.tokens_per_step
-    rate = tokens / seconds if tokens and seconds else None
-    return [
-        [("tok/s ", "dim"), (human_count(rate) if rate else "–", "")],
-        [("run ", "dim"), (f"{energy(joules)} up to then" if joules is not None else "energy unknown", "")],
-        _optimizer_row(_fact(store, "grad_norm", index), _fact(store, "lr", index)),
+def _rows_of_step(store: Store, index: int, width: int, height: int) -> list[Row]:
+    """What the record tells of one entry: a line for each fact, or several in a line where there are too few. The
+    power comes last, for the title has it."""
+    joules, lr = _fact(store, "energy_j", index), _fact(store, "lr", index)
+    seconds, tokens = _fact(store, "seconds", index), store.record.tokens_per_step
+    facts = [
+        ("tok/s", human_count(tokens / seconds if tokens and seconds else None)),
+        ("run", f"{energy(joules)} up to then" if joules is not None else "energy unknown"),
+        ("grad norm", fixed(_fact(store, "grad_norm", index), 2)),
+        ("lr", f"{lr:.2e}" if lr is not None else "–"),
+        ("power", watts(_fact(store, "power_w", index))),
     ]
+    if height < len(facts):
+        return _packed([[(f"{label} ", "dim"), (text, "")] for label, text in facts], width, height)
+    rows: list[Row] = [[(f"{label:<10}", "dim"), (text, "")] for label, text in facts]
+    return rows if height < len(rows) + 2 else [*rows, [], [("Esc leads back to now", "faint")]]
+
+
+def _packed(facts: list[Row], width: int, height: int) -> list[Row]:
+    """As many facts in a line as fit whole; those that no line has room for are left out."""
+    rows: list[Row] = []
+    for fact in facts:
+        if rows and row_width(rows[-1]) + 2 + row_width(fact) <= width:
+            rows[-1] += [("  ", ""), *fact]
+        elif len(rows) < height:
+            rows.append(list(fact))
+    return rows
 
 
 def _optimizer_row(grad_norm: float | None, lr: float | None) -> Row:

@@ -9,7 +9,7 @@ from andrea_engine.run.samples import Sample
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import energy, human_count
 from andrea_tui.widgets.rows import Row, RowsWidget, fit
-from andrea_tui.widgets.sample_panel import wrapped
+from andrea_tui.widgets.wrapping import wrapped
 
 LISTED = 5
 

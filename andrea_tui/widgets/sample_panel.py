@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rich.cells import cell_len, set_cell_size
-
 from andrea_engine.run.samples import Sample
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import human_count, points
 from andrea_tui.plotting.strips import bar
 from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
-from andrea_tui.widgets.rows import Row, visible
+from andrea_tui.widgets.rows import Row
+from andrea_tui.widgets.wrapping import filled
 
 AXES = (
     ("bigram", "bigram", 35),
@@ -20,8 +17,6 @@ AXES = (
     ("English", "english", 20),
     ("characters", "character", 10),
 )
-SHOWN_CHARACTERS = 4000
-SHOWN_LINES = 200
 LOW_AXIS = 0.4
 NARROW = 44  # cells of a title
 
@@ -87,55 +82,9 @@ class SamplePanel(Panel):
             return [[(text, "message")]]
         scores = _bars(sample, width, self.kind == "ascii") if height >= 8 else _numbers(sample)
         room = max(0, height - len(scores))
-        lines = list(wrapped(sample.prompt + sample.text, width, room + 1))
-        if len(lines) > room:
-            lines = lines[:room]
-            if lines:
-                lines[-1] = set_cell_size(lines[-1], max(0, width - 1)).rstrip() + "…"
-        rows: list[Row] = [[(line, "")] for line in lines]
+        rows: list[Row] = [[(line, "")] for line in filled(sample.prompt + sample.text, width, room)]
         rows += [[] for _ in range(room - len(rows))]
         return [*rows, *scores]
-
-
-def wrapped(text: str, width: int, most: int) -> Iterator[str]:
-    """Lines of at most `width` cells, broken at spaces where that is possible; at most `most` of them."""
-    if width <= 0:
-        return
-    count = 0
-    for paragraph in visible(text[:SHOWN_CHARACTERS]).splitlines()[:SHOWN_LINES]:
-        line = ""
-        for word in paragraph.split(" "):
-            piece = word
-            while piece or not line:
-                joined = f"{line} {piece}" if line else piece
-                if cell_len(joined) <= width:
-                    line = joined
-                    break
-                if line:
-                    yield line
-                    count += 1
-                    line = ""
-                else:  # one word wider than the panel
-                    head = _head(piece, width)
-                    yield head
-                    count += 1
-                    piece = piece[len(head) :]
-                if count >= most:
-                    return
-                if not piece:
-                    break
-        yield line
-        count += 1
-        if count >= most:
-            return
-
-
-def _head(text: str, width: int) -> str:
-    """The longest beginning of at most `width` cells, at least one character."""
-    end = min(len(text), width)
-    while end > 1 and cell_len(text[:end]) > width:
-        end -= 1
-    return text[:end]
 
 
 def _health(store: Store, sample: Sample) -> str:
