@@ -15,6 +15,7 @@ from andrea_tui.plotting.strips import sparkline
 from andrea_tui.plotting.ticks import Tick
 from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
+from andrea_tui.widgets.power_of_step import fact_at, rows_of_step
 from andrea_tui.widgets.rows import Row, row_width
 
 STALE_SECONDS = 5.0
@@ -43,7 +44,7 @@ class PowerPanel(Panel):
     def title(self, store: Store, room: int) -> Row:
         if (index := self._index(store)) is not None:
             step = human_count(int(store.record.steps[index]))
-            then = _fact(store, "power_w", index)
+            then = fact_at(store, "power_w", index)
             told = (watts(then), "accent-bold") if then is not None else ("unknown", "dim")
             return [("power  ", "title"), told, (f"  at step {step}", "cursor-text")]
         t = store.telemetry
@@ -64,7 +65,7 @@ class PowerPanel(Panel):
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
         if (index := self._index(store)) is not None:
-            return _rows_of_step(store, index, width, height)
+            return rows_of_step(store, index, width, height)
         if height <= 1:
             return [self._short(store)]
         facts = self._facts(store, width, height)
@@ -128,45 +129,9 @@ class PowerPanel(Panel):
         return rows
 
 
-def _rows_of_step(store: Store, index: int, width: int, height: int) -> list[Row]:
-    """What the record tells of one entry: a line for each fact, or several in a line where there are too few. The
-    power comes last, for the title has it."""
-    joules, lr = _fact(store, "energy_j", index), _fact(store, "lr", index)
-    seconds, tokens = _fact(store, "seconds", index), store.record.tokens_per_step
-    facts = [
-        ("tok/s", human_count(tokens / seconds if tokens and seconds else None)),
-        ("run", f"{energy(joules)} up to then" if joules is not None else "energy unknown"),
-        ("grad norm", fixed(_fact(store, "grad_norm", index), 2)),
-        ("lr", f"{lr:.2e}" if lr is not None else "–"),
-        ("power", watts(_fact(store, "power_w", index))),
-    ]
-    if height < len(facts):
-        return _packed([[(f"{label} ", "dim"), (text, "")] for label, text in facts], width, height)
-    rows: list[Row] = [[(f"{label:<10}", "dim"), (text, "")] for label, text in facts]
-    return rows if height < len(rows) + 2 else [*rows, [], [("Esc leads back to now", "faint")]]
-
-
-def _packed(facts: list[Row], width: int, height: int) -> list[Row]:
-    """As many facts in a line as fit whole; those that no line has room for are left out."""
-    rows: list[Row] = []
-    for fact in facts:
-        if rows and row_width(rows[-1]) + 2 + row_width(fact) <= width:
-            rows[-1] += [("  ", ""), *fact]
-        elif len(rows) < height:
-            rows.append(list(fact))
-    return rows
-
-
 def _optimizer_row(grad_norm: float | None, lr: float | None) -> Row:
     norm = ("grad norm ", "dim"), (fixed(grad_norm, 2, 5), "")
     return [*norm, ("  lr ", "dim"), (f"{lr:.2e}" if lr is not None else "–", "")]
-
-
-def _fact(store: Store, name: str, index: int) -> float | None:
-    """A number of the record; None where it is not known, or not finite."""
-    column = store.record.facts[name]
-    value = column[index] if index < len(column) else math.nan
-    return value if math.isfinite(value) else None
 
 
 def _curves(series: dict[str, Series], t: Telemetry | None) -> list[Curve]:
