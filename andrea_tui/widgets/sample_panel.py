@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from andrea_engine.run.samples import Sample
+from andrea_tui.feed.sample_history import history, next_sample, none_yet, walkable
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import human_count, points
 from andrea_tui.plotting.strips import bar
 from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.rows import Row
-from andrea_tui.widgets.wrapping import filled
+from andrea_tui.widgets.wrapping import filled, message
 
 AXES = (
     ("bigram", "bigram", 35),
@@ -22,8 +25,9 @@ NARROW = 44  # cells of a title
 
 
 class SamplePanel(Panel):
-    """`back` samples before the newest one are skipped, so that the history can be walked. With a time cursor it is
-    the newest sample at or before it, and walking moves the cursor."""
+    """`back` samples before the newest one are skipped, so that the history can be walked, also behind a pivot: right
+    after it there is no newest one, and the way back begins at what is awaited. With a time cursor it is the newest
+    sample at or before it, and walking moves the cursor."""
 
     NUMBER = "3"
 
@@ -34,23 +38,25 @@ class SamplePanel(Panel):
 
     def walk(self, steps: int) -> None:
         """Go `steps` samples back in time (negative: forth)."""
-        count = len(self.store.samples) if self.store else 0
-        if self.view.cursor is not None and self.store is not None:
-            index = max(0, min(self._index(self.store) - steps, count - 1))
-            self.view.cursor = self.store.samples[index].step if count else self.view.cursor
+        if self.store is None:
             return
-        self.back = max(0, min(self.back + steps, count - 1))
+        samples = history(self.store)
+        if self.view.cursor is not None:
+            index = max(0, min(self._index(self.store, samples) - steps, len(samples) - 1))
+            self.view.cursor = samples[index].step if samples else self.view.cursor
+            return
+        self.back = max(0, min(self.back + steps, _newest(self.store, samples)))
 
     def _sample(self, store: Store) -> Sample | None:
-        index = self._index(store)
-        return store.samples[index] if 0 <= index < len(store.samples) else None
+        samples = history(store)
+        index = self._index(store, samples)
+        return samples[index] if 0 <= index < len(samples) else None
 
-    def _index(self, store: Store) -> int:
-        """Which of the samples is shown; -1 for none."""
-        cursor, newest = self.view.cursor, len(store.samples) - 1
-        if cursor is None:
-            return max(0, newest - self.back) if store.samples else -1
-        return next((index for index in range(newest, -1, -1) if store.samples[index].step <= cursor), -1)
+    def _index(self, store: Store, samples: tuple[Sample, ...]) -> int:
+        """Which of the samples is shown; one that is not there for none."""
+        if self.view.cursor is None:
+            return max(0, _newest(store, samples) - self.back)
+        return bisect_right(samples, self.view.cursor, key=lambda sample: sample.step) - 1
 
     def title(self, store: Store, room: int) -> Row:
         sample = self._sample(store)
@@ -66,25 +72,34 @@ class SamplePanel(Panel):
         if self.view.cursor is not None:
             row.append((", at the cursor" if roomy else " cursor", "cursor-text"))
         elif self.back:
-            row.append((f", {self.back} before the newest" if roomy else f" (-{self.back})", "warn"))
+            words = f", {self.back} before the newest" if sample in store.samples else ", before the pivot"
+            row.append((words if roomy else f" (-{self.back})", "warn"))
         return [*row, *_gate(store, roomy)]
 
     def footer(self, store: Store) -> Row:
-        return [(" [ older  newer ] ", "faint")] if len(store.samples) > 1 else []
+        return [(" [ older  newer ] ", "faint")] if walkable(store) else []
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
         sample = self._sample(store)
-        if sample is None and self.view.cursor is not None and store.samples:
-            return [[(f"no sample is kept from step {human_count(self.view.cursor)} or before", "message")]]
+        if sample is None and self.view.cursor is not None and history(store):
+            return message(f"no sample is kept from step {human_count(self.view.cursor)} or before", width, height)
         if sample is None:
-            every = store.config.sample.every if store.config else 100
-            text = f"the first sample comes at step {human_count(every)}" if store.condition.word != "missing" else ""
-            return [[(text, "message")]]
+            return message(_awaited(store) if store.condition.word != "missing" else "", width, height)
         scores = _bars(sample, width, self.kind == "ascii") if height >= 8 else _numbers(sample)
         room = max(0, height - len(scores))
         rows: list[Row] = [[(line, "")] for line in filled(sample.prompt + sample.text, width, room)]
         rows += [[] for _ in range(room - len(rows))]
         return [*rows, *scores]
+
+
+def _newest(store: Store, samples: tuple[Sample, ...]) -> int:
+    """Index of the present policy's newest sample; while it has none, of the one that is awaited."""
+    return len(samples) - 1 if store.samples else len(samples)
+
+
+def _awaited(store: Store) -> str:
+    missing = none_yet(store)
+    return next_sample(store) if missing == "none yet" else f"{next_sample(store)}; {missing}"
 
 
 def _health(store: Store, sample: Sample) -> str:
