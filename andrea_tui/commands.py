@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from andrea_tui.control import LOCKED, REPLAY
+from andrea_tui.feed.sample_history import walkable
 from andrea_tui.feed.store import Store
 
 
@@ -169,7 +170,7 @@ def _take_over_reason(situation: Situation) -> str:
 
 
 def _history_reason(situation: Situation) -> str:
-    return "" if len(situation.store.samples) > 1 else "there is only one sample or none"
+    return "" if walkable(situation.store) else "there is only one sample or none"
 
 
 def _not_in_replay(situation: Situation) -> str:

@@ -70,7 +70,7 @@ def _energy(s: Summary) -> str:
 
 def _sample(s: Summary) -> list[str]:
     if s.sample is None:
-        return ["sample      none yet"]
+        return [f"sample      {_none_yet(s)}"]
     scores = s.sample.scores
     if scores is None:
         points = "not scored"
@@ -89,6 +89,14 @@ def _sample(s: Summary) -> list[str]:
         window = f"{s.window_low} of the last {s.window_filled} samples low"
         lines.append(f"alarm       {clean(', '.join(s.alarms))}: {window}, last good sample {good}")
     return lines
+
+
+def _none_yet(s: Summary) -> str:
+    """A pivot archives the samples made until then."""
+    if not s.policy:
+        return "none yet"
+    step = next((event.get("step") for event in reversed(s.events) if event["kind"] == "pivot"), None)
+    return f"none since the pivot at step {step:,}" if isinstance(step, int) else "none since the last pivot"
 
 
 def _arm(row: dict[str, object]) -> str:

@@ -24,7 +24,7 @@ from andrea_engine.run.state import read_state
 from andrea_tui.feed.branch import BranchFollower
 from andrea_tui.feed.entries import CLOSING
 from andrea_tui.feed.replay_arms import PulledArms
-from andrea_tui.feed.replay_samples import Shown, show, stored_samples, visible_at
+from andrea_tui.feed.replay_samples import Shown, past_at, show, stored_samples, visible_at
 from andrea_tui.feed.timeline import Timeline, WallTime, place
 from andrea_tui.feed.update import EntryBatch, Update
 
@@ -55,6 +55,7 @@ class Recording:
         self._played = 0
         self._played_events = 0
         self._samples: tuple[Sample, ...] | None = None
+        self._past_samples: tuple[Sample, ...] = ()
         self._arms = PulledArms()
         self._durations: deque[float] = deque(maxlen=USUAL_STEPS)
         self._device = ""
@@ -130,6 +131,7 @@ class Recording:
             batches=tuple(batches),
             events=events,
             samples=self._new_samples(moment),
+            past_samples=self._new_past_samples(moment),
             snapshot=snapshot,
             config=self.config if first else None,
             problems=self.problems,
@@ -172,6 +174,13 @@ class Recording:
         if samples == self._samples:
             return None
         self._samples = samples
+        return samples
+
+    def _new_past_samples(self, moment: float) -> tuple[Sample, ...] | None:
+        samples = past_at(self._shown, moment)
+        if samples == self._past_samples:
+            return None
+        self._past_samples = samples
         return samples
 
     def _last_snapshot(self) -> dict[str, object] | None:

@@ -12,19 +12,21 @@ import msgspec
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import Event
-from andrea_engine.run.samples import Sample, read_samples
+from andrea_engine.run.samples import KEPT, Sample, read_samples
+from andrea_tui.feed.past_samples import MOST_ARCHIVES, in_order
 from andrea_tui.feed.timeline import Timeline
 
-MOST_ARCHIVES = 1000
 _REMOVING = ("pivot", "rollback")  # a pivot begins with no samples, a rollback leaves those up to its step
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A sample, and from when to when it could be seen (seconds of the replay; `until` None: to the end)."""
+    """A sample, and from when to when it could be seen (seconds of the replay; `until` None: to the end). `past`: it
+    was a pivot that ended this, and it is still one of the run's samples."""
 
     sample: Sample
     since: float
     until: float | None
+    past: bool = False
 
 
 def stored_samples(directory: RunDirectory) -> tuple[list[Sample], list[str]]:
@@ -64,8 +66,8 @@ def show(
             since = next((moment for moment in known if moment is not None), timeline.end)
             index = bisect_right(moments, since) - 1
         later = zip(events[index + 1 :], moments[index + 1 :], strict=True)
-        until = next((moment for event, moment in later if _removes(event, sample)), None)
-        shown.append(Shown(sample, since, until))
+        until, kind = next(((moment, event.kind) for event, moment in later if _removes(event, sample)), (None, ""))
+        shown.append(Shown(sample, since, until, past=kind == "pivot"))
     return sorted(shown, key=lambda one: (one.since, one.sample.step))
 
 
@@ -78,3 +80,9 @@ def _removes(event: Event, sample: Sample) -> bool:
 def visible_at(shown: Sequence[Shown], moment: float) -> tuple[Sample, ...]:
     """The samples of a moment, oldest first."""
     return tuple(one.sample for one in shown if one.since <= moment and (one.until is None or moment < one.until))
+
+
+def past_at(shown: Sequence[Shown], moment: float) -> tuple[Sample, ...]:
+    """The samples of earlier policies at a moment, in order of step."""
+    past = (one for one in shown if one.past and one.until is not None and one.until <= moment)
+    return in_order(one.sample for one in past)[-KEPT:]

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from andrea_engine.run.plain import clean
 from andrea_tui.feed.runs import RunRow, RunsListing
-from andrea_tui.plotting.format import duration, fixed, human_count, percent, size_bytes
+from andrea_tui.plotting.format import duration, fixed, human_count, percent, points, size_bytes
 
 HEADING = "state              step          of            EMA  score    low    last step     size"
 
@@ -20,7 +20,7 @@ def run_facts(row: RunRow, now: float) -> str:
     share = percent(row.step / row.total_steps) if row.total_steps else "–"
     return (
         f"{clean(row.word):<11} {human_count(row.step):>11} {human_count(row.total_steps):>11} {share:>5}  "
-        f"{fixed(row.ema, 3):>7}  {fixed(row.score, 0):>5}  {gate_text(row):>5}  {age:>11} {size_bytes(row.bytes):>8}"
+        f"{fixed(row.ema, 3):>7}  {points(row.score, 5)}  {gate_text(row):>5}  {age:>11} {size_bytes(row.bytes):>8}"
     )
 
 

@@ -61,6 +61,7 @@ class Store(msgspec.Struct):
     heartbeat: Heartbeat | None = None
     config: RunConfig | None = None
     samples: tuple[Sample, ...] = ()
+    past_samples: tuple[Sample, ...] = ()  # of earlier policies
     events: deque[Event] = msgspec.field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
     marks: Marks = msgspec.field(default_factory=Marks)
     saves: SaveFollower = msgspec.field(default_factory=SaveFollower)
@@ -95,6 +96,8 @@ class Store(msgspec.Struct):
             self._take_other(update.other)
         if update.samples is not None:
             self.samples = update.samples
+        if update.past_samples is not None:
+            self.past_samples = update.past_samples
         if update.snapshot is not None:
             self._snapshot = update.snapshot
         if update.config is not None:
@@ -293,10 +296,10 @@ class Store(msgspec.Struct):
 
     @property
     def gate_low(self) -> int | None:
-        """Samples in a row below the threshold, as the engine counted at the last sample."""
+        """Samples in a row below the threshold, as the engine counted at the last sample; a pivot begins anew."""
         for event in reversed(self.events):
-            if event.kind == "sample":
-                return event.integer("consecutive_low")
+            if event.kind in ("sample", "pivot"):
+                return event.integer("consecutive_low") if event.kind == "sample" else 0
         return None
 
     @property

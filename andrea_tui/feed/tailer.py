@@ -23,6 +23,7 @@ from andrea_engine.run.tailing import LineTail
 from andrea_tui.feed.entries import EntriesReader, OtherReader, Stamp, file_stamp
 from andrea_tui.feed.last_words import LogTail, last_words
 from andrea_tui.feed.pace import Pace
+from andrea_tui.feed.past_samples import PastSamples
 from andrea_tui.feed.read_ahead import ReadAhead
 from andrea_tui.feed.update import EntryBatch, OtherUpdate, Update
 
@@ -44,6 +45,7 @@ class DirectoryReader:
         self._events = LineTail(directory.events)
         self._stamps: dict[Path, Stamp] = {}
         self._progress = ProgressWatch()
+        self._past_samples = PastSamples(directory)
         self._next_slow = 0.0
         self._checkpoints: tuple[int | None, int] | None = None
         self._problems: dict[str, str] = {}  # by file, each until that file changes
@@ -65,6 +67,7 @@ class DirectoryReader:
             batches=tuple(self._new_entries()),
             events=tuple(self._new_events()),
             samples=samples,
+            past_samples=self._past_samples.look(),
             snapshot=snapshot,
             config=config,
             disk_free=free,

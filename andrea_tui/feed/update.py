@@ -45,7 +45,7 @@ class Update(msgspec.Struct, frozen=True):
     """One look at the run directory. None means: unchanged since the last look.
 
     `complete` is False while an older record is still being read; `read_share` tells how far. `pause`: seconds until
-    the next look beside a living engine.
+    the next look beside a living engine. `past_samples`: of earlier policies.
     """
 
     time: float
@@ -54,6 +54,7 @@ class Update(msgspec.Struct, frozen=True):
     batches: tuple[EntryBatch, ...] = ()
     events: tuple[Event, ...] = ()
     samples: tuple[Sample, ...] | None = None
+    past_samples: tuple[Sample, ...] | None = None
     snapshot: dict[str, object] | None = None
     config: RunConfig | None = None
     disk_free: int | None = None
@@ -70,5 +71,5 @@ class Update(msgspec.Struct, frozen=True):
     def quiet(self) -> bool:
         """True when nothing was added to any file."""
         checkpoints = (self.newest_checkpoint, self.checkpoints)
-        nothing = (self.other, self.samples, self.snapshot, self.config, self.log_tail, *checkpoints)
+        nothing = (self.other, self.samples, self.past_samples, self.snapshot, self.config, self.log_tail, *checkpoints)
         return not self.batches and not self.events and all(item is None for item in nothing)

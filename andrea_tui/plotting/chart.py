@@ -151,7 +151,9 @@ class _Drawing:
         return curve.max_gap / width + 1.0
 
     def _message(self) -> None:
-        text = self.spec.message[: self.place.width]
+        text, width = self.spec.message, self.place.width
+        if len(text) > width:
+            text = text[: max(0, width - 1)].rstrip() + "…"
         self.grid.put(
             (self.place.height - 1) // 2, self.place.left + (self.place.width - len(text)) // 2, text, "message"
         )

@@ -103,6 +103,13 @@ def fixed(value: float | None, decimals: int, width: int = 0) -> str:
     return f"{value:.{decimals}f}".rjust(width)
 
 
+def points(score: float | None, width: int = 0) -> str:
+    """99.7 -> '99': cut, so that 100 means all of them, and a score below the gate's threshold looks like one."""
+    if score is None or not math.isfinite(score):
+        return fixed(score, 0, width)
+    return str(math.floor(score)).rjust(width)
+
+
 def percent(fraction: float | None, width: int = 0) -> str:
     """0.563 -> '56 %'; cut, so that 100 % means done."""
     if not _known(fraction):

@@ -83,7 +83,7 @@ class DashboardScreen(Screen[None]):
                 with Vertical(id="left"):
                     yield PowerPanel("power-small", self.view)
                     yield SamplePanel(self.view)
-                yield ArmsPanel()
+                yield ArmsPanel(self.view)
             yield EventsPanel(self.view)
         yield SaveBar()
         yield KeyBar()

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from andrea_tui.feed.runs import RunRow, RunsListing, RunsReader
 from andrea_tui.feed.runs_text import gate_text
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import duration, fixed, human_count, percent, short_count, size_bytes
+from andrea_tui.plotting.format import duration, fixed, human_count, percent, points, short_count, size_bytes
 from andrea_tui.plotting.strips import sparkline
 from andrea_tui.screens.table_screen import TableScreen
 from andrea_tui.widgets.key_bar import KeyLine
@@ -121,7 +121,7 @@ class RunsTable(TablePanel):
                 *cells,
                 (f"{row.word:<10}", meaning),
                 (f"{step:>13}{fixed(row.ema, 3):>8}", ""),
-                (f"{fixed(row.score, 0):>7}", low),
+                (f"{points(row.score, 7)}", low),
                 (f"{age:>12}", "dim"),
             ]
         step = f"{human_count(row.step)}/{human_count(row.total_steps)}"
@@ -131,7 +131,7 @@ class RunsTable(TablePanel):
             (f"{row.word:<11}", meaning),
             (f"{step:>21}", ""),
             (f"{share:>6}", "dim"),
-            (f"{fixed(row.ema, 3):>8}{fixed(row.score, 0):>7}", ""),
+            (f"{fixed(row.ema, 3):>8}{points(row.score, 7)}", ""),
             (f"{gate_text(row):>6}", low),
             (f"{age:>13}{size_bytes(row.bytes):>9}  ", "dim"),
             (sparkline(row.curve, width - name_width - FACTS, self.kind), "line"),

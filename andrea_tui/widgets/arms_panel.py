@@ -1,14 +1,18 @@
-"""Why is the mix what it is? One row an arm: share, pulls, reward, weight, and what holds it there."""
+"""Why is the mix what it is? One row an arm: share, pulls, reward, weight, and what holds it there. At the time cursor
+the share alone: the record tells which arm a step trained on, and nothing else about the arms."""
 
 from __future__ import annotations
 
 from andrea_engine.run.arms import ArmRow
+from andrea_tui.feed.shares import SharesAt
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import compact_number, short_count
+from andrea_tui.plotting.format import compact_number, human_count, short_count
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.plotting.strips import bar
+from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
-from andrea_tui.widgets.rows import Row
+from andrea_tui.widgets.rows import Row, row_width
+from andrea_tui.widgets.wrapping import message
 
 NARROW = 52
 WIDE = 78
@@ -18,25 +22,67 @@ DETAIL = 116  # room for everything that decides a weight: the panel alone on a 
 class ArmsPanel(Panel):
     NUMBER = "4"
 
-    def __init__(self) -> None:
+    def __init__(self, view: ViewState | None = None) -> None:
         super().__init__(id="arms")
+        self.view = view if view is not None else ViewState()
+        self._then = SharesAt()
+
+    def _index(self, store: Store) -> int | None:
+        """The entry at the time cursor."""
+        return None if self.view.cursor is None else store.record.index_of(self.view.cursor)
 
     def title(self, store: Store, room: int) -> Row:
+        if (index := self._index(store)) is not None:
+            self._then.count(store.record, index)
+            step, steps = human_count(int(store.record.steps[index])), human_count(self._then.steps)
+            row: Row = [("arms  ", "title"), (f"at step {step}", "cursor-text")]
+            shares = (f", share of the {steps} steps before", f", share of {steps} steps", f", of {steps} steps", "")
+            return next(form for text in shares if row_width(form := [*row, (text, "dim")]) <= room or not text)
         return [("arms  ", "title"), (store.focus, "dim")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
+        if (index := self._index(store)) is not None:
+            return self._at_cursor(store, index, width, height)
         arms = store.arms
         if not arms:
             text = "the mix is known once training begins" if store.condition.word != "missing" else ""
-            return [[(text, "message")]]
-        name_width = min(max(len(arm.name) for arm in arms), 16 if width < NARROW else 18)
-        rows = [_head(name_width, width)]
-        room = height - 1
-        shown = arms if len(arms) <= room else arms[: max(0, room - 1)]
-        rows += [_row(arm, name_width, width, self.kind) for arm in shown]
-        if len(shown) < len(arms):
-            rows.append([(f"+ {len(arms) - len(shown)} more", "dim")])
+            return message(text, width, height)
+        name_width = _name_width([arm.name for arm in arms], width)
+        rows = [_row(arm, name_width, width, self.kind) for arm in arms]
+        return [_head(name_width, width), *_as_many_as_fit(rows, height - 1)]
+
+    def _at_cursor(self, store: Store, index: int, width: int, height: int) -> list[Row]:
+        """In the order of the live rows, so that an arm stays where it was found; then those that are gone."""
+        self._then.count(store.record, index)
+        shares, live = self._then.shares, [arm.name for arm in store.arms]
+        names = [*live, *sorted(set(shares).difference(live))]
+        if not shares:
+            return message("the record does not tell which arms were trained on", width, height)
+        name_width = _name_width(names, width)
+        room = 4 if width < WIDE else 20
+        rows: list[Row] = []
+        for name in names:
+            share = shares.get(name, 0.0)
+            drawn = bar(share, 1.0, room, self.kind, rest=" ")
+            rows.append([(f"{_cut(name, name_width)} ", ""), (drawn, "bar"), (f"{share * 100:3.0f} %", "")])
+        head: Row = [(f"{'arm':<{name_width}} share", "dim")]
+        return [head, *_as_many_as_fit(rows, height - 1)]
+
+
+def _name_width(names: list[str], width: int) -> int:
+    return min(max(map(len, names)), 16 if width < NARROW else 18)
+
+
+def _cut(name: str, width: int) -> str:
+    return name.ljust(width) if len(name) <= width else name[: width - 1] + "…"
+
+
+def _as_many_as_fit(rows: list[Row], room: int) -> list[Row]:
+    """All of them, or the first ones and how many more there are."""
+    if len(rows) <= room:
         return rows
+    shown = rows[: max(0, room - 1)]
+    return [*shown, [(f"+ {len(rows) - len(shown)} more", "dim")]]
 
 
 def _head(name_width: int, width: int) -> Row:
@@ -53,24 +99,24 @@ def _head(name_width: int, width: int) -> Row:
 
 
 def _row(arm: ArmRow, name_width: int, width: int, kind: Kind) -> Row:
-    name = arm.name if len(arm.name) <= name_width else arm.name[: name_width - 1] + "…"
+    name = _cut(arm.name, name_width)
     if not arm.available:
         zombie = f", a saved weight of {arm.stored_weight:.3f} has no effect" if arm.stored_weight else ""
-        return [(f"{name:<{name_width}} ", "dim"), ("✕ ", "warn"), ((arm.reason or "no data") + zombie, "warn")]
+        return [(f"{name} ", "dim"), ("✕ ", "warn"), ((arm.reason or "no data") + zombie, "warn")]
     share = "  – %" if arm.share is None else f"{arm.share * 100:3.0f} %"
     weight = "–" if arm.weight is None else f"{arm.weight:.2f}"
     style = "bright" if arm.in_focus else ""
     held = (arm.held_by, "accent" if arm.held_by in ("floor", "cap", "focus") else "dim")
     if width < NARROW:
-        return [(f"{name:<{name_width}} ", style), (f"{share}{weight:>6} ", ""), held]
+        return [(f"{name} ", style), (f"{share}{weight:>6} ", ""), held]
     if width >= DETAIL:
         return [
-            (f"{name:<{name_width}} ", style),
+            (f"{name} ", style),
             *_detail(arm, share),
             held,
         ]
     row: Row = [
-        (f"{name:<{name_width}} ", style),
+        (f"{name} ", style),
         (bar(arm.share, 1.0, 4, kind, rest=" "), "bar"),
         (f"{share} {short_count(arm.pulls, 6)} {compact_number(arm.mean_reward, 6)} {weight:>6}", ""),
     ]

@@ -6,7 +6,7 @@ import time
 
 from andrea_tui.feed.checkpoints import CheckpointListing, CheckpointRow
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import duration, fixed, human_count, size_bytes
+from andrea_tui.plotting.format import duration, fixed, human_count, points, size_bytes
 from andrea_tui.widgets.rows import Row, row_width
 from andrea_tui.widgets.status_bar import disk_runs
 from andrea_tui.widgets.table import TablePanel
@@ -86,7 +86,7 @@ class CheckpointTable(TablePanel):
             return [*runs, (row.problem or "", "bad")]
         ema = None if store is None else ema_at(store, row.step)
         runs.append((f"{fixed(ema, 3):>7}  ", ""))
-        runs.append((f"{fixed(row.score[1], 0) if row.score else '–':>5}", ""))
+        runs.append((points(row.score[1] if row.score else None, 5), ""))
         runs.append(("≤ " if row.score and row.score[0] < row.step else "  ", "dim"))
         return [*runs, (row.pin.why, "accent")] if row.pin else runs
 

@@ -12,7 +12,7 @@ from andrea_tui.feed.memo import ColumnMemo, Remembered
 from andrea_tui.feed.pyramid import Series
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.chart import ChartSpec, ColumnSource, Curve, Layout, Mark, layout
-from andrea_tui.plotting.format import compact_number, human_count, percent
+from andrea_tui.plotting.format import human_count, percent
 from andrea_tui.plotting.raster import dots_per_cell
 from andrea_tui.plotting.scales import YRange, robust_range
 from andrea_tui.view import ViewState
@@ -147,7 +147,7 @@ class LossPanel(Panel):
         if picture.offer.key == "loss" and main.smoothing.endswith("recorded"):
             last = store.last.ema if store.last is not None else None
         name = "" if main.line is None else "EMA " if "recorded" in main.smoothing else f"EMA {self.view.smoothing} "
-        row: Row = [(name or "last ", "dim"), (number(last), "accent-bold")]
+        row: Row = [(name or "last ", "dim"), (number(last, picture.offer.decimals), "accent-bold")]
         if picture.offer.unit and picture.offer.key != "loss":
             row.append((f" {picture.offer.unit}", "dim"))
         trend = store.ema_trend() if picture.offer.key == "loss" else None
@@ -279,7 +279,7 @@ class LossPanel(Panel):
         index = score.index_before(score.x_max or 0.0) if cursor is None else score.index_before(cursor)
         value = None if index is None else score.values.values[index]
         times = store.config.gate.consecutive if store.config else 5
-        text = f"sample score {compact_number(value)}"
+        text = f"sample score {number(value, 1)}"
         if cursor is None:
             text += f", the gate halts at {times} in a row below {threshold:g}"
         elif index is not None:

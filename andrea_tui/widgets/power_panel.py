@@ -15,6 +15,7 @@ from andrea_tui.plotting.strips import sparkline
 from andrea_tui.plotting.ticks import Tick
 from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
+from andrea_tui.widgets.power_of_step import fact_at, rows_of_step
 from andrea_tui.widgets.rows import Row, row_width
 
 STALE_SECONDS = 5.0
@@ -43,12 +44,13 @@ class PowerPanel(Panel):
     def title(self, store: Store, room: int) -> Row:
         if (index := self._index(store)) is not None:
             step = human_count(int(store.record.steps[index]))
-            then = _fact(store, "power_w", index)
+            then = fact_at(store, "power_w", index)
             told = (watts(then), "accent-bold") if then is not None else ("unknown", "dim")
             return [("power  ", "title"), told, (f"  at step {step}", "cursor-text")]
         t = store.telemetry
         if t is None:
-            return [("power  ", "title"), ("no engine, no readings", "dim")]
+            told = ("no readings yet" if store.condition.alive else "no engine, no readings", "dim")
+            return [("power  ", "title"), told]
         power, gpus = total_power(t), [] if t.counts_cpu else run_gpus(t)
         if power is not None and gpus:
             limit = _limit(gpus)
@@ -62,6 +64,8 @@ class PowerPanel(Panel):
         return [("host  ", "title"), ("CPU ", "dim"), (_cpu_share(t), "accent-bold")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
+        if (index := self._index(store)) is not None:
+            return rows_of_step(store, index, width, height)
         if height <= 1:
             return [self._short(store)]
         facts = self._facts(store, width, height)
@@ -75,8 +79,6 @@ class PowerPanel(Panel):
 
     def _short(self, store: Store) -> Row:
         """All of it in one line, for small screens."""
-        if (index := self._index(store)) is not None:
-            return [run for row in _rows_of_step(store, index) for run in (*row, ("  ", ""))]
         t = store.telemetry
         rate = human_count(store.heartbeat.tokens_per_second if store.heartbeat and t else None)
         joules = energy(store.energy_j) if store.energy_j is not None else "energy unknown"
@@ -108,13 +110,11 @@ class PowerPanel(Panel):
             x_ticks=_ago,
             x_unit="W" if load.is_power else "CPU %",
             x_end=lambda _: "now",
-            message="readings come once a second" if store.condition.alive else "",
+            message="one reading a second" if store.condition.alive else "",
         )
         return [list(row) for row in render_chart(spec, width, height, self.kind).rows]
 
     def _facts(self, store: Store, width: int, height: int) -> list[Row]:
-        if (index := self._index(store)) is not None:
-            return _rows_of_step(store, index)
         t = store.telemetry
         rows: list[Row] = []
         if t is not None:
@@ -129,28 +129,9 @@ class PowerPanel(Panel):
         return rows
 
 
-def _rows_of_step(store: Store, index: int) -> list[Row]:
-    """What the record tells of one entry: rate, energy up to it, gradient norm, learning rate."""
-    seconds, joules = _fact(store, "seconds", index), _fact(store, "energy_j", index)
-    tokens = store.record.tokens_per_step
-    rate = tokens / seconds if tokens and seconds else None
-    return [
-        [("tok/s ", "dim"), (human_count(rate) if rate else "–", "")],
-        [("run ", "dim"), (f"{energy(joules)} up to then" if joules is not None else "energy unknown", "")],
-        _optimizer_row(_fact(store, "grad_norm", index), _fact(store, "lr", index)),
-    ]
-
-
 def _optimizer_row(grad_norm: float | None, lr: float | None) -> Row:
     norm = ("grad norm ", "dim"), (fixed(grad_norm, 2, 5), "")
     return [*norm, ("  lr ", "dim"), (f"{lr:.2e}" if lr is not None else "–", "")]
-
-
-def _fact(store: Store, name: str, index: int) -> float | None:
-    """A number of the record; None where it is not known, or not finite."""
-    column = store.record.facts[name]
-    value = column[index] if index < len(column) else math.nan
-    return value if math.isfinite(value) else None
 
 
 def _curves(series: dict[str, Series], t: Telemetry | None) -> list[Curve]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rich.cells import cell_len, set_cell_size
+from bisect import bisect_right
 
 from andrea_engine.run.samples import Sample
+from andrea_tui.feed.sample_history import history, next_sample, none_yet, walkable
 from andrea_tui.feed.store import Store
-from andrea_tui.plotting.format import human_count
+from andrea_tui.plotting.format import human_count, points
 from andrea_tui.plotting.strips import bar
 from andrea_tui.view import ViewState
 from andrea_tui.widgets.panel import Panel
-from andrea_tui.widgets.rows import Row, visible
+from andrea_tui.widgets.rows import Row
+from andrea_tui.widgets.wrapping import filled, message
 
 AXES = (
     ("bigram", "bigram", 35),
@@ -20,15 +20,14 @@ AXES = (
     ("English", "english", 20),
     ("characters", "character", 10),
 )
-SHOWN_CHARACTERS = 4000
-SHOWN_LINES = 200
 LOW_AXIS = 0.4
 NARROW = 44  # cells of a title
 
 
 class SamplePanel(Panel):
-    """`back` samples before the newest one are skipped, so that the history can be walked. With a time cursor it is
-    the newest sample at or before it, and walking moves the cursor."""
+    """`back` samples before the newest one are skipped, so that the history can be walked, also behind a pivot: right
+    after it there is no newest one, and the way back begins at what is awaited. With a time cursor it is the newest
+    sample at or before it, and walking moves the cursor."""
 
     NUMBER = "3"
 
@@ -39,23 +38,25 @@ class SamplePanel(Panel):
 
     def walk(self, steps: int) -> None:
         """Go `steps` samples back in time (negative: forth)."""
-        count = len(self.store.samples) if self.store else 0
-        if self.view.cursor is not None and self.store is not None:
-            index = max(0, min(self._index(self.store) - steps, count - 1))
-            self.view.cursor = self.store.samples[index].step if count else self.view.cursor
+        if self.store is None:
             return
-        self.back = max(0, min(self.back + steps, count - 1))
+        samples = history(self.store)
+        if self.view.cursor is not None:
+            index = max(0, min(self._index(self.store, samples) - steps, len(samples) - 1))
+            self.view.cursor = samples[index].step if samples else self.view.cursor
+            return
+        self.back = max(0, min(self.back + steps, _newest(self.store, samples)))
 
     def _sample(self, store: Store) -> Sample | None:
-        index = self._index(store)
-        return store.samples[index] if 0 <= index < len(store.samples) else None
+        samples = history(store)
+        index = self._index(store, samples)
+        return samples[index] if 0 <= index < len(samples) else None
 
-    def _index(self, store: Store) -> int:
-        """Which of the samples is shown; -1 for none."""
-        cursor, newest = self.view.cursor, len(store.samples) - 1
-        if cursor is None:
-            return max(0, newest - self.back) if store.samples else -1
-        return next((index for index in range(newest, -1, -1) if store.samples[index].step <= cursor), -1)
+    def _index(self, store: Store, samples: tuple[Sample, ...]) -> int:
+        """Which of the samples is shown; one that is not there for none."""
+        if self.view.cursor is None:
+            return max(0, _newest(store, samples) - self.back)
+        return bisect_right(samples, self.view.cursor, key=lambda sample: sample.step) - 1
 
     def title(self, store: Store, room: int) -> Row:
         sample = self._sample(store)
@@ -66,76 +67,39 @@ class SamplePanel(Panel):
         if sample.scores is None:
             row.append(("not scored", "dim"))
         else:
-            row += [(f"{sample.scores.total:.0f}", _health(store, sample)), (" of 100" if roomy else "", "dim")]
+            row += [(points(sample.scores.total), _health(store, sample)), (" of 100" if roomy else "", "dim")]
         row.append((f"  step {human_count(sample.step)}" if roomy else f" at {human_count(sample.step)}", "dim"))
         if self.view.cursor is not None:
             row.append((", at the cursor" if roomy else " cursor", "cursor-text"))
         elif self.back:
-            row.append((f", {self.back} before the newest" if roomy else f" (-{self.back})", "warn"))
+            words = f", {self.back} before the newest" if sample in store.samples else ", before the pivot"
+            row.append((words if roomy else f" (-{self.back})", "warn"))
         return [*row, *_gate(store, roomy)]
 
     def footer(self, store: Store) -> Row:
-        return [(" [ older  newer ] ", "faint")] if len(store.samples) > 1 else []
+        return [(" [ older  newer ] ", "faint")] if walkable(store) else []
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
         sample = self._sample(store)
-        if sample is None and self.view.cursor is not None and store.samples:
-            return [[(f"no sample is kept from step {human_count(self.view.cursor)} or before", "message")]]
+        if sample is None and self.view.cursor is not None and history(store):
+            return message(f"no sample is kept from step {human_count(self.view.cursor)} or before", width, height)
         if sample is None:
-            every = store.config.sample.every if store.config else 100
-            text = f"the first sample comes at step {human_count(every)}" if store.condition.word != "missing" else ""
-            return [[(text, "message")]]
+            return message(_awaited(store) if store.condition.word != "missing" else "", width, height)
         scores = _bars(sample, width, self.kind == "ascii") if height >= 8 else _numbers(sample)
         room = max(0, height - len(scores))
-        lines = list(wrapped(sample.prompt + sample.text, width, room + 1))
-        if len(lines) > room:
-            lines = lines[:room]
-            if lines:
-                lines[-1] = set_cell_size(lines[-1], max(0, width - 1)).rstrip() + "…"
-        rows: list[Row] = [[(line, "")] for line in lines]
+        rows: list[Row] = [[(line, "")] for line in filled(sample.prompt + sample.text, width, room)]
         rows += [[] for _ in range(room - len(rows))]
         return [*rows, *scores]
 
 
-def wrapped(text: str, width: int, most: int) -> Iterator[str]:
-    """Lines of at most `width` cells, broken at spaces where that is possible; at most `most` of them."""
-    if width <= 0:
-        return
-    count = 0
-    for paragraph in visible(text[:SHOWN_CHARACTERS]).splitlines()[:SHOWN_LINES]:
-        line = ""
-        for word in paragraph.split(" "):
-            piece = word
-            while piece or not line:
-                joined = f"{line} {piece}" if line else piece
-                if cell_len(joined) <= width:
-                    line = joined
-                    break
-                if line:
-                    yield line
-                    count += 1
-                    line = ""
-                else:  # one word wider than the panel
-                    head = _head(piece, width)
-                    yield head
-                    count += 1
-                    piece = piece[len(head) :]
-                if count >= most:
-                    return
-                if not piece:
-                    break
-        yield line
-        count += 1
-        if count >= most:
-            return
+def _newest(store: Store, samples: tuple[Sample, ...]) -> int:
+    """Index of the present policy's newest sample; while it has none, of the one that is awaited."""
+    return len(samples) - 1 if store.samples else len(samples)
 
 
-def _head(text: str, width: int) -> str:
-    """The longest beginning of at most `width` cells, at least one character."""
-    end = min(len(text), width)
-    while end > 1 and cell_len(text[:end]) > width:
-        end -= 1
-    return text[:end]
+def _awaited(store: Store) -> str:
+    missing = none_yet(store)
+    return next_sample(store) if missing == "none yet" else f"{next_sample(store)}; {missing}"
 
 
 def _health(store: Store, sample: Sample) -> str:
@@ -179,5 +143,5 @@ def _numbers(sample: Sample) -> list[Row]:
     if s is None:
         return [[("not scored", "dim")]]
     return [
-        [(f"B {s.bigram:.0f}/35 T {s.trigram:.0f}/35 E {s.english:.0f}/20 C {s.character:.0f}/10", "")],
+        [(f"B {points(s.bigram)}/35 T {points(s.trigram)}/35 E {points(s.english)}/20 C {points(s.character)}/10", "")],
     ]

@@ -10,6 +10,7 @@ from andrea_tui.plotting.format import (
     fixed,
     human_count,
     percent,
+    points,
     rounded_count,
     short_count,
     size_bytes,
@@ -85,7 +86,7 @@ class StatusBar(RowsWidget):
         sign, style = WORDS.get(word, ("•", ""))
         ema = fixed(store.last.ema if store.last else None, 3)
         last = store.score.value_at(store.score.x_max or 0.0)
-        score = fixed(last[1] if last else None, 0)
+        score = points(last[1] if last else None)
         step = human_count(store.step)
         warn: Row = [(f"  {self.watching}", "warn")] if self.watching else []
         forms: list[Row] = [

@@ -20,6 +20,7 @@ from andrea_engine.run.samples import Sample, write_samples
 from andrea_engine.run.state import write_state
 from andrea_tui.feed.recording import Recording
 from andrea_tui.feed.replay import Replay, ReplayClock
+from andrea_tui.feed.sample_history import history
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.tailer import DirectoryReader
 from andrea_tui.feed.update import Update
@@ -182,11 +183,14 @@ def test_the_clock_on_the_screen_is_that_of_the_run(two_sessions: RunDirectory) 
 
 def test_samples_are_seen_from_their_event_until_a_pivot_takes_them(two_sessions: RunDirectory) -> None:
     recording, store = recorded(two_sessions), Store()
-    texts = []
+    texts, reached = [], []
     for moment in (5.9, 6.0, 8.9, 9.0, 12.9, 13.0):
         play(recording, store, moment)
         texts.append([sample.text for sample in store.samples])
+        if texts[-1] != ["before the pivot"]:
+            reached.append([sample.text for sample in history(store)])
     assert texts == [[], ["before the pivot"], ["before the pivot"], [], [], ["after it"]]
+    assert reached == [[], ["before the pivot"], ["before the pivot"], ["before the pivot", "after it"]]
 
 
 def test_a_rollback_takes_the_later_samples(tmp_path: Path) -> None:

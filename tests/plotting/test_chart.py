@@ -318,6 +318,14 @@ def test_finished_columns_do_not_shimmer_in_follow_mode() -> None:
     assert [row[2:-2] for row in before] == [row[:-4] for row in after]
 
 
+@pytest.mark.parametrize("kind", ["braille", "ascii"])
+def test_a_message_that_does_not_fit_ends_with_an_ellipsis(kind: Kind) -> None:
+    for width in range(12, 60):
+        rows = lines(render_chart(ChartSpec(0, 100, message="waiting for the first step"), width, 9, kind))
+        shown = next(row for row in rows if "wai" in row)
+        assert "waiting for the first step" in shown or shown.rstrip().endswith("." if kind == "ascii" else "…")
+
+
 def test_empty_chart_shows_its_message() -> None:
     chart = render_chart(ChartSpec(0, 100, message="waiting for the first step"), 60, 9)
     assert any("waiting for the first step" in line for line in lines(chart))

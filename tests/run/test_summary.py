@@ -75,6 +75,16 @@ def test_a_good_run(good: RunDirectory) -> None:
     assert "saved       step 100 (6.37 kB, 0.5 s)" in text
 
 
+def test_after_a_pivot_it_says_since_when_there_is_no_sample(good: RunDirectory) -> None:
+    archive = good.archive / "pivot-0001-step-000100"
+    archive.mkdir(parents=True)
+    (archive / "receipt.json").write_text("{}")
+    good.samples.rename(archive / good.samples.name)
+    assert "sample      none since the last pivot" in render(look(good))
+    EventLog(good.events, 2).append("pivot", step=1100)
+    assert "sample      none since the pivot at step 1,100" in render(look(good))
+
+
 def test_a_living_engine(good: RunDirectory) -> None:
     with fake_engine(good) as process:
         live = beat(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
 
 from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.events import EventLog
 from andrea_tui.app import AndreaApp
 from andrea_tui.cli import run
 from andrea_tui.view import Window
@@ -16,10 +18,38 @@ from andrea_tui.widgets.loss_panel import LossPanel
 from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import STEPS, fill, situation
 from tests.support.tiny import make_run
+from tests.widgets.stores import HOSTILE
 
 
 def panel(running: Console) -> LossPanel:
     return running.dashboard.query_one(LossPanel)
+
+
+@pytest.mark.parametrize("text", ["garden", HOSTILE])
+async def test_samples_from_before_a_pivot_are_reached(text: str, tmp_path: Path, acts: Acts) -> None:
+    with situation("stopped", tmp_path / "run", text) as directory:
+        archive = directory.archive / "pivot-0001-step-000040"
+        archive.mkdir(parents=True)
+        (archive / "receipt.json").write_text("{}")
+        directory.samples.rename(archive / directory.samples.name)
+        EventLog(directory.events, 2).append("pivot", step=40)
+        async with console(directory) as running:
+            assert "none since the pivot at step 40" in " ".join(re.sub("[│┌┐└┘]", " ", running.text).split())
+            await running.press("left_square_bracket")
+            assert "87 of 100  step 40, before the pivot" in running.text
+            running.assert_sound()
+            await running.press("e")
+            await running.until(
+                lambda: "samples none since the pivot at step 40" in running.text, "it is said there too"
+            )
+            assert f"{'30':>9}  " in running.text
+            running.assert_sound()
+            await running.press("escape")
+            running.app.view.cursor = 25
+            running.dashboard.redraw()
+            await running.settle()
+            assert "step 20, at the cursor" in running.text
+            assert "arms  at step 25" in running.text
 
 
 async def test_the_time_cursor_moves_all_panels_and_esc_ends_it(tmp_path: Path, acts: Acts) -> None:

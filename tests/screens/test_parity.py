@@ -173,7 +173,7 @@ FACTS = [
     Fact("power", "lr", always(lambda v: f"lr {v:.2e}")),
     # -- sample
     Fact("sample", "sample.step", always(lambda v: f"step {human_count(v)}")),
-    Fact("sample", "sample.scores.total", always(lambda v: f"{v:.0f} of 100")),
+    Fact("sample", "sample.scores.total", always(lambda v: f"{int(v)} of 100")),
     Fact("sample", "sample.scores.bigram", always(lambda v: f"{v:.1f} of 35")),
     Fact("sample", "sample.scores.trigram", always(lambda v: f"{v:.1f} of 35")),
     Fact("sample", "sample.scores.english", always(lambda v: f"{v:.1f} of 20")),
@@ -447,7 +447,7 @@ NO_FACTS = re.compile(
     r"|, [^;,]* ago"  # ages, of times that the JSON has
     r"|on \d+ machines"  # counted
     r"|– of \d+"
-    r"|the first sample comes at step \d+"  # of run.toml
+    r"|the (?:first|next) sample comes at step [\d,]+"  # of run.toml
 )
 
 

@@ -19,8 +19,8 @@ HOSTILE = (
     "\x00\x07\x08\x0b\x0c\x0e\x7f\x85 \u202eevil\u202c \u2066a\u2069 \u200f \u061c \ud800 \r\n\t"
     " [/INST] [/] [/ [bold]x [red on :boom: [@click=app.quit]x[/] 가나다 👨\u200d👩\u200d👧 🇩🇪 é ①\u3000"
 )
-KINDS = ["start", "resumed", "phase", "save_asked", "save_durable", "save_failed", "removed", "sample", "gate"]
-KINDS += ["nonfinite", "halt", "pin", "override", "notice", "error", "stop", "pivot", "unknown-kind"]
+KINDS = ["pivot", "start", "resumed", "phase", "save_asked", "save_durable", "save_failed", "removed", "sample", "gate"]
+KINDS += ["nonfinite", "halt", "pin", "override", "notice", "error", "stop", "unknown-kind"]
 PHASES = (
     ("training", True),
     ("starting", True),

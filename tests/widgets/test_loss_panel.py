@@ -371,7 +371,7 @@ def test_every_series_is_drawn_over_the_same_axis() -> None:
         ("arm:chat", "4.000"),
         ("validation", "3.300"),
         ("validation:chat", "3.100"),
-        ("score", "80.000"),
+        ("score", "last 80.0 of 100"),
         ("power_w", "4.000"),  # nothing known: the loss instead
     ):
         rows = lines(LossPanel(ViewState(series=key)), store)

@@ -210,6 +210,17 @@ def test_a_sample_with_its_scores_and_the_gate() -> None:
 
 
 @pytest.mark.usefixtures("braille")
+@pytest.mark.parametrize(("total", "told"), [(99.7, "99 of 100"), (29.7, "29 of 100"), (100.0, "100 of 100")])
+def test_a_score_is_cut_off_not_rounded_up(total: float, told: str) -> None:
+    """A whole 100 means all points, and a score that is low must not look like the threshold of 30."""
+    store = replace(full(), samples=(Sample(step=300, text="x", scores=StoredScores(34.9, 9.9, 9.9, 9.9, total)),))
+    assert f" {told}" in whole(SamplePanel(), store, 100, 20)
+    assert "B 34/35 T 9/35 E 9/20 C 9/10" in whole(SamplePanel(), store, 100, 8)
+    store.score.append(401, total)
+    assert f"score {told}" in text_of(StatusBar("120m")._brief(store, 120))
+
+
+@pytest.mark.usefixtures("braille")
 def test_walking_the_samples_stops_at_both_ends() -> None:
     panel, store = SamplePanel(), full("new")
     panel.store = store

@@ -364,12 +364,47 @@ def test_at_the_cursor_stands_what_the_record_tells_of_that_step() -> None:
 
     tokens = DEMO.tokens_per_step
     assert tokens / 0.5 == 4096, "the demo's 8 sequences of 256 tokens in half a second"
-    for words in ("power  200 W  at step 2", "tok/s 4,096", "27.8 Wh up to then", "grad norm  1.00", "lr 2.00e-03"):
+    for words in (
+        "power  200 W  at step 2",
+        "tok/s     4,096",
+        "27.8 Wh up to then",
+        "grad norm 1.00",
+        "lr        2.00e-03",
+    ):
         assert words in panel(), words
     assert "util" not in panel()
     view.cursor = 3
-    for words in ("power  unknown  at step 3", "energy unknown", "grad norm  1.50"):
+    for words in ("power  unknown  at step 3", "energy unknown", "grad norm 1.50"):
         assert words in panel(), words
     assert "tok/s 4,096" in panel(3)
     view.cursor = None
     assert "util 97 %" in panel()
+
+
+@pytest.mark.parametrize("height", range(3, 20))
+@pytest.mark.parametrize("width", [36, 60])
+def test_at_the_cursor_no_chart_of_now_is_drawn(height: int, width: int) -> None:
+    """Its axis would say `now` above the numbers of another moment."""
+    store = store_of(gpu())
+    entry = make_entry(step=1, loss=3.0, ema=3.0, lr=1e-3, grad_norm=0.5, seconds=0.5, energy_j=50_000.0)
+    store.apply(Update(NOW, TRAINING, store.heartbeat, batches=(EntryBatch((entry,)),), config=DEMO))
+    rows = PowerPanel(view=ViewState(cursor=1)).lay_out(store, width, height)
+    assert [row_width(row) for row in rows] == [width] * height
+    text = "\n".join(map(text_of, rows))
+    for absent in ("now\n", "┤", "9 min", "util"):
+        assert absent not in text
+    assert "4,096" in text
+    for words, least in (("13.9 Wh up to then", 4), ("grad norm", 5), ("lr", 5), ("1.00e-03", 5)):
+        assert words in text or height < least, words
+
+
+@pytest.mark.parametrize("word", ["starting", "training"])
+def test_an_engine_that_has_not_told_yet_is_an_engine(word: str) -> None:
+    store = Store()
+    store.apply(Update(NOW, Condition(word, alive=True, sentence=""), None))
+    for width in (36, 60):
+        assert "no readings yet" in shown(store, width)
+        assert "no engine" not in shown(store, width)
+        assert "one reading a second" in shown(store, width)
+    store.apply(Update(NOW, Condition("stopped", alive=False, sentence=""), None))
+    assert "no engine, no readings" in shown(store)

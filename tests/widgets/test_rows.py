@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.raster import Kind
 from andrea_tui.widgets.rows import NEWLINE, Row, RowsWidget, _difference, fit, row_width, spread, visible
-from andrea_tui.widgets.sample_panel import SHOWN_CHARACTERS, SHOWN_LINES, wrapped
+from andrea_tui.widgets.wrapping import SHOWN_CHARACTERS, SHOWN_LINES, wrapped
 from tests.widgets.stores import HOSTILE
 
 PIECES = st.sampled_from(

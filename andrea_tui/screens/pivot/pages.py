@@ -13,7 +13,7 @@ from andrea_tui.plotting.raster import Kind
 from andrea_tui.plotting.strips import bar
 from andrea_tui.screens.pivot.draft import SETTINGS, Draft
 from andrea_tui.widgets.rows import Row
-from andrea_tui.widgets.sample_panel import wrapped
+from andrea_tui.widgets.wrapping import wrapped
 
 NAME = 18
 MOST_LINES = 3  # of names

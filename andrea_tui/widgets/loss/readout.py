@@ -14,10 +14,12 @@ from andrea_tui.widgets.loss.frame import Frame
 from andrea_tui.widgets.rows import Row
 
 
-def number(value: float | None) -> str:
-    """Three decimals where they mean something, else the short form."""
+def number(value: float | None, decimals: int | None = None) -> str:
+    """So many decimals; without such a wish three where they mean something, else the short form."""
     if value is None or not math.isfinite(value):
         return "not finite" if value is not None else "–"
+    if decimals is not None:
+        return fixed(value, decimals)
     if 0.1 <= abs(value) < 1000:
         return fixed(value, 3)
     return scientific(value, 2) if 0 < abs(value) < 0.1 else compact_number(value)
@@ -26,22 +28,22 @@ def number(value: float | None) -> str:
 def at_cursor(picture: Picture, frame: Frame, record: Record, index: int) -> Row:
     """Step, value, line, what the column spans, other run, arm: the most wanted first, for a row that may be cut."""
     x = picture.axis.xs[index]
-    main = picture.main
+    main, decimals = picture.main, picture.offer.decimals
     row: Row = [(f"step {human_count(int(record.steps[index]))}  ", "cursor-text")]
     found = _at(main.raw, picture, index)
-    row.append((number(found), "nan" if found is not None and not math.isfinite(found) else "accent-bold"))
+    row.append((number(found, decimals), "nan" if found is not None and not math.isfinite(found) else "accent-bold"))
     if main.line is not None:
-        row += [("  line ", "dim"), (number(_at(main.line, picture, index)), "line")]
+        row += [("  line ", "dim"), (number(_at(main.line, picture, index), decimals), "line")]
     spans = _spans(main.raw, *frame.column(x))
     if spans is not None:
         lo, hi, count = spans
-        row.append((f"  column {number(lo)} to {number(hi)} of {human_count(count)}", "dim"))
+        row.append((f"  column {number(lo, decimals)} to {number(hi, decimals)} of {human_count(count)}", "dim"))
     if picture.axis.axis != "step":
         row.append((f"  at {AXIS_WORDS[picture.axis.axis].exact(x)}", ""))
     if picture.validation is not None and (value := _before(picture.validation, x)) is not None:
         row += [("  validation ", "dim"), (number(value), "validation")]
     if picture.other is not None:
-        row += [(f"  {picture.other_name} ", "dim"), (number(_before(picture.other.shown, x)), "other")]
+        row += [(f"  {picture.other_name} ", "dim"), (number(_before(picture.other.shown, x), decimals), "other")]
     source = record.source(index)
     if source:
         row.append((f"  from {source}", "dim"))

@@ -12,13 +12,15 @@ ARM_VALIDATION = "validation:"  # a series key: `validation:` and the name of an
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """A series under its `key`; `reason` says why it cannot be shown, as a clause. Only noisy ones are `smoothed`."""
+    """A series under its `key`; `reason` says why it cannot be shown, as a clause. Only noisy ones are `smoothed`.
+    `decimals` of its values in words; None: as many as mean something."""
 
     key: str
     name: str
     unit: str = ""
     smoothed: bool = True
     reason: str = ""
+    decimals: int | None = None
 
 
 def offers(store: Store) -> list[Offer]:
@@ -28,7 +30,7 @@ def offers(store: Store) -> list[Offer]:
     found = [
         Offer("loss", "loss", "nats"),
         Offer("validation", "validation loss", "nats", False, "" if len(store.validation) else "none was measured yet"),
-        Offer("score", "sample score", "of 100", False, "" if len(store.score) else "no sample was scored yet"),
+        Offer("score", "sample score", "of 100", False, "" if len(store.score) else "no sample was scored yet", 1),
         Offer("lr", "learning rate", "", False, "" if known["lr"] else "the record does not hold it"),
         Offer("grad_norm", "gradient norm", "", True, "" if known["grad_norm"] else "the record does not hold it"),
         Offer("rate", "tokens per second", "tokens/s", True, no_rate if known["seconds"] else _NO_TIMES),
