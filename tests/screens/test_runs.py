@@ -103,7 +103,7 @@ async def test_enter_opens_and_w_comes_back_with_everything_released(tmp_path: P
                 assert len([s for s in running.app.screen_stack if isinstance(s, RunsScreen)]) == 1
                 assert running.screen.table.chosen is not None
                 assert running.screen.table.chosen.path == directory.path, "the cursor is where it was"
-                assert "Esc back" in running.lines[-1]
+                await running.until(lambda: "Esc back" in running.lines[-1], "the way back is told")
     assert acts.none
 
 
