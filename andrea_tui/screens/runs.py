@@ -46,7 +46,7 @@ class RunsTable(TablePanel):
     def __init__(self, root: Path, chosen: Path | None = None) -> None:
         super().__init__(id="runs")
         self._root = root
-        self._wanted = chosen  # where the cursor goes when that run is first listed
+        self._wanted = chosen  # where the cursor goes as soon as that run is listed, or listed again
         self.listing: RunsListing | None = None
         self.order = "name"
         self.words = ""
@@ -57,13 +57,18 @@ class RunsTable(TablePanel):
         self.sort_rows()
 
     def sort_rows(self) -> None:
-        """Sort and filter anew; the cursor stays on its run."""
-        wanted = self.chosen.path if self.chosen is not None else self._wanted
+        """Sort and filter anew; the cursor stays on its run. From one that is not shown any more it goes to the nearest
+        that still is."""
+        before, at = [row.path for row in self.shown], min(self.cursor, self.count - 1)
+        if self.chosen is not None:
+            self._wanted = self.chosen.path
         self.shown = in_order(self.listing.rows if self.listing else (), self.order, self.words)
-        paths = [row.path for row in self.shown]
-        if wanted in paths:
-            self.cursor = paths.index(wanted)
-            self._wanted = None
+        paths = {row.path: index for index, row in enumerate(self.shown)}
+        still = [(abs(index - at), index < at, path) for index, path in enumerate(before) if path in paths]
+        if self._wanted in paths:
+            self.cursor = paths[self._wanted]
+        elif still:
+            self.cursor = paths[min(still)[2]]
 
     @property
     def count(self) -> int:

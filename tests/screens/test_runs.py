@@ -13,7 +13,8 @@ import pytest
 from andrea_engine.run.directory import RunDirectory
 from andrea_tui.app import AndreaApp
 from andrea_tui.cli import farewell, run
-from andrea_tui.screens.runs import RunsScreen, in_order
+from andrea_tui.feed.runs import RunRow, RunsListing
+from andrea_tui.screens.runs import RunsScreen, RunsTable, in_order
 from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import picture, situation
 from tests.support.tiny import make_run
@@ -192,6 +193,35 @@ async def test_sorting_and_filtering(tmp_path: Path, acts: Acts) -> None:
             await running.press("escape")
             assert running.names == ["a", "m", "z"]
             assert in_order(running.screen.table.listing.rows, "name", "z TRAIN") == []  # type: ignore[union-attr]
+
+
+def run_row(name: str) -> RunRow:
+    curve = tuple(float(value) for value in range(100))
+    return RunRow(
+        Path(name), name, "stopped", "", alive=False, step=40, total_steps=100, ema=4.1, score=87.0, gate_low=0,
+        gate_limit=5, last_step=None, changed=0.0, bytes=10, curve=curve,
+    )  # fmt: skip
+
+
+def test_the_cursor_stays_on_its_run_and_from_one_that_is_gone_goes_to_the_nearest(tmp_path: Path) -> None:
+    table = RunsTable(tmp_path)
+    for names, on in (
+        ("mz", "m"),
+        ("ammmz", "m"),
+        ("abmxz", "m"),
+        ("0abcxz", "x"),
+        ("", None),
+        ("0ax", "x"),
+        ("0", "0"),
+    ):
+        table.take(RunsListing(tuple(run_row(name) for name in dict.fromkeys(names))))
+        assert (None if table.chosen is None else table.chosen.name) == on
+    table.take(RunsListing(tuple(map(run_row, "0kp"))))
+    table.move_to(-1)
+    for words, on in (("p", "p"), ("nothing", None), ("", "p")):
+        table.words = words
+        table.sort_rows()
+        assert (None if table.chosen is None else table.chosen.name) == on
 
 
 async def test_rows_show_state_numbers_and_curve(tmp_path: Path, acts: Acts) -> None:
