@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -17,7 +18,7 @@ from andrea_tui.plotting.format import human_count, size_bytes
 from andrea_tui.screens.ask import AnswerScreen
 from andrea_tui.screens.checkpoint_tools import check_digest, inspect_file, toggle_pin
 from andrea_tui.screens.table_screen import TableScreen
-from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable
+from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable, Verdict
 from andrea_tui.widgets.key_bar import key_and_label
 from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.status_bar import StatusBar
@@ -95,7 +96,6 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
         self._directory = directory
         self._actions = actions
         self.table = CheckpointTable()
-        self._words: dict[tuple[int, int, int], str] = {}
         self._reader = CheckpointReader(directory)
         self._drawn = (-1, 0)
 
@@ -133,10 +133,11 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
 
     def sentence(self, row: CheckpointRow) -> str:
         """What is known of the file, for people."""
+        verdict = self.table.verdicts.get(row.stamp)
+        if verdict is not None and (row.valid or verdict.state == "reading"):
+            return verdict.words
         if not row.valid:
             return f"cannot be used: {row.problem}"
-        if row.stamp in self._words:
-            return self._words[row.stamp]
         recorded = "its digest is not checked yet" if row.sha256 else "no digest was recorded for it"
         return f"size, header and name agree; {recorded}"
 
@@ -200,29 +201,34 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
         self._actions.fork_from(row.step)
 
     def _inspect(self, row: CheckpointRow) -> None:
-        self.notify(f"reading {row.file}", markup=False)
-
-        def work() -> str:
-            title, text = inspect_file(self._directory, row)
-            self.app.call_later(self.app.push_screen, AnswerScreen(title, text))
-            return ""
-
-        self._actions.in_background(work)
+        self._read_all(row, inspect_file)
 
     def _digest(self, row: CheckpointRow) -> None:
-        if self.table.verdicts.get(row.stamp) == "reading":
+        self._read_all(row, lambda directory, row: (check_digest(directory, row), ""))
+
+    def _read_all(self, row: CheckpointRow, read: Callable[[RunDirectory, CheckpointRow], tuple[Verdict, str]]) -> None:
+        """Read a file in a thread. The list says so meanwhile, and then what came of it, whichever key asked."""
+        before = self.table.verdicts.get(row.stamp)
+        if before is not None and before.state == "reading":
             return
-        self.table.verdicts[row.stamp] = "reading"
-        self._words[row.stamp] = f"reading all {size_bytes(row.bytes)}"
+        self.table.verdicts[row.stamp] = Verdict("reading", f"reading all {size_bytes(row.bytes)}")
+        app = self.app
 
         def work() -> str:
-            word, text = check_digest(self._directory, row)
-            self.app.call_later(self._verdict, row, word, text)
+            verdict, text = before, ""
+            try:
+                verdict, text = read(self._directory, row)
+            finally:
+                app.call_later(self._was_read, row, verdict, text)
             return ""
 
         self._actions.in_background(work)
 
-    def _verdict(self, row: CheckpointRow, word: str, text: str) -> None:
-        self.table.verdicts[row.stamp] = word
-        self._words[row.stamp] = text.partition(": ")[2]
+    def _was_read(self, row: CheckpointRow, verdict: Verdict | None, text: str) -> None:
+        """`verdict`: None where the file could not be read and nothing was known before."""
+        self.table.verdicts.pop(row.stamp, None)
+        if verdict is not None:
+            self.table.verdicts[row.stamp] = verdict
         self.redraw()
+        if text and self.is_attached:
+            self.app.push_screen(AnswerScreen(row.file, text))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import msgspec
+
 from andrea_tui.feed.checkpoints import CheckpointListing, CheckpointRow
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import duration, fixed, human_count, size_bytes
@@ -21,13 +23,21 @@ STATES = {
 }
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What is known of a file whose bytes were all read, or are being read: one of `STATES`, and a clause."""
+
+    state: str
+    words: str
+
+
 class CheckpointTable(TablePanel):
-    """`verdicts`: what a digest check said, by the very file that was read."""
+    """`verdicts`: by the very file that was read."""
 
     def __init__(self) -> None:
         super().__init__(id="checkpoints")
         self.listing: CheckpointListing | None = None
-        self.verdicts: dict[tuple[int, int, int], str] = {}
+        self.verdicts: dict[tuple[int, int, int], Verdict] = {}
+        self._on: int | None = None  # step of the cursor's checkpoint, remembered while nothing is listed
 
     @property
     def count(self) -> int:
@@ -39,15 +49,18 @@ class CheckpointTable(TablePanel):
         return self.listing.rows[min(self.cursor, self.count - 1)] if self.listing and self.count else None
 
     def take(self, listing: CheckpointListing) -> None:
-        """A new list; the cursor stays on its checkpoint while that is there."""
-        before = self.chosen
+        """A new list; the cursor stays on its checkpoint, the newest one too: what a key does must not change under the
+        hand. Only from one that is gone it goes to the nearest."""
+        on = self._on = self.chosen.step if self.chosen is not None else self._on
         self.listing = listing
-        if before is not None and self.cursor > 0:
-            steps = [row.step for row in listing.rows]
-            self.cursor = steps.index(before.step) if before.step in steps else min(self.cursor, max(0, len(steps) - 1))
+        if on is not None and listing.rows:
+            self.cursor = min(range(self.count), key=lambda i: (abs(listing.rows[i].step - on), listing.rows[i].step))
 
     def state(self, row: CheckpointRow) -> str:
-        return "invalid" if not row.valid else self.verdicts.get(row.stamp, "valid")
+        if not row.valid:
+            return "invalid"
+        verdict = self.verdicts.get(row.stamp)
+        return "valid" if verdict is None else verdict.state
 
     def title(self, store: Store, room: int) -> Row:
         if self.listing is None:
