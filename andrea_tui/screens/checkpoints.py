@@ -19,7 +19,7 @@ from andrea_tui.screens.ask import AnswerScreen
 from andrea_tui.screens.checkpoint_tools import check_digest, inspect_file, toggle_pin
 from andrea_tui.screens.table_screen import TableScreen
 from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable, Verdict
-from andrea_tui.widgets.key_bar import key_and_label
+from andrea_tui.widgets.key_bar import key_and_label, whole_keys
 from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.status_bar import StatusBar
 from andrea_tui.widgets.table import TABLE_BINDINGS
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 KEYS = (
     ("p", "pin", "pin"),
-    ("l", "roll back to it…", "rollback"),
-    ("f", "fork…", "fork"),
     ("i", "inspect", "inspect"),
+    ("l", "roll back…", "rollback"),
+    ("f", "fork…", "fork"),
     ("d", "digest", "digest"),
 )
 
@@ -68,11 +68,11 @@ class CheckpointKeys(RowsWidget):
         screen = self.screen
         if not isinstance(screen, CheckpointsScreen):
             return []
-        row: Row = [(" ", ""), *key_and_label("Esc", "back")]
+        keys = [("Esc", key_and_label("Esc", "back"))]
         for key, label, act in KEYS:
             text = "unpin…" if act == "pin" and screen.table.chosen and screen.table.chosen.pin else label
-            row += key_and_label(key, text, possible=not screen.reason(act))
-        return [row]
+            keys.append((key, key_and_label(key, text, possible=not screen.reason(act))))
+        return [whole_keys(keys, width)]
 
 
 class CheckpointsScreen(TableScreen[CheckpointListing]):
