@@ -29,6 +29,8 @@ ORDERS = {"name": "by name", "state": "by state", "newest": "newest first"}
 _BAD = ("stalled", "suspended", "crashed", "failed", "halted")
 WIDE = 100  # cells from which on the table has all its columns
 FACTS = 85  # cells of all columns but the name and the curve
+NARROW = {"state": "<12", "step": ">13", "EMA": ">8", "score": ">7", "last": ">12"}
+LEAST_NAME, MOST_NAME, LEAST_CURVE = 10, 33, 4  # cells, with the blank behind a name
 
 
 def in_order(rows: tuple[RunRow, ...], order: str, words: str) -> list[RunRow]:
@@ -100,19 +102,34 @@ class RunsTable(TablePanel):
         return [(f"there is no run in {self._root}; make one with: andrea-tui {self._root / 'NEW'}", "message")]
 
     def heading(self, width: int) -> Row:
+        name = f"{'run':<{self._name_width(width)}}"
         if width < WIDE:
-            return [
-                (
-                    f"{'run':<{self._name_width(width)}}{'state':<12}{'step':>13}{'EMA':>8}{'score':>7}{'last':>12}",
-                    "dim",
-                )
-            ]
+            titles = "".join(f"{title:{NARROW[title]}}" for title in self._narrow(width))
+            return [(name + titles, "dim")]
         facts = f"{'state':<13}{'step':>21}{'':>6}{'EMA':>8}{'score':>7}{'low':>6}{'last step':>13}{'size':>9}  "
-        return [(f"{'run':<{self._name_width(width)}}{facts}", "dim"), ("EMA", "dim")]
+        return [(name + facts, "dim"), ("EMA", "dim")]
 
-    @staticmethod
-    def _name_width(width: int) -> int:
-        return max(10, width - 52) if width < WIDE else max(14, (width - FACTS) // 2)
+    def _name_width(self, width: int) -> int:
+        """Names come before curves: forks of one run differ in the last characters only."""
+        if width < WIDE:
+            return max(LEAST_NAME, width - sum(_cells(title) for title in self._narrow(width)))
+        room = width - FACTS
+        name = max(min(self._longest, MOST_NAME), room // 2)
+        return name if room - name >= LEAST_CURVE else room
+
+    def _narrow(self, width: int) -> list[str]:
+        """Columns of a narrow table: those that matter least give way to the names."""
+        titles = list(NARROW)
+        needed = max(LEAST_NAME, min(self._longest, 17))
+        for least in ("last", "EMA", "step", "score"):
+            if width - sum(_cells(title) for title in titles) < needed:
+                titles.remove(least)
+        return titles
+
+    @property
+    def _longest(self) -> int:
+        """Cells of the longest name and a blank."""
+        return 1 + max((len(row.name) for row in self.shown), default=0)
 
     def line(self, index: int, width: int) -> Row:
         row, name_width = self.shown[index], self._name_width(width)
@@ -122,13 +139,14 @@ class RunsTable(TablePanel):
         low = "warn" if row.gate_low else "dim"
         if width < WIDE:
             step = f"{short_count(row.step)}/{short_count(row.total_steps)}"
-            return [
-                *cells,
-                (f"{row.word:<10}", meaning),
-                (f"{step:>13}{fixed(row.ema, 3):>8}", ""),
-                (f"{fixed(row.score, 0):>7}", low),
-                (f"{age:>12}", "dim"),
-            ]
+            facts = {
+                "state": (f"{row.word:<10}", meaning),
+                "step": (f"{step:>13}", ""),
+                "EMA": (f"{fixed(row.ema, 3):>8}", ""),
+                "score": (f"{fixed(row.score, 0):>7}", low),
+                "last": (f"{age:>12}", "dim"),
+            }
+            return [*cells, *(facts[title] for title in self._narrow(width))]
         step = f"{human_count(row.step)}/{human_count(row.total_steps)}"
         share = percent(row.step / row.total_steps) if row.total_steps else ""
         return [
@@ -141,6 +159,10 @@ class RunsTable(TablePanel):
             (f"{age:>13}{size_bytes(row.bytes):>9}  ", "dim"),
             (sparkline(row.curve, width - name_width - FACTS, self.kind), "line"),
         ]
+
+
+def _cells(title: str) -> int:
+    return int(NARROW[title][1:])
 
 
 def _shortened(name: str, width: int) -> str:
