@@ -20,7 +20,7 @@ from andrea_tui.screens.checkpoint_tools import check_digest, inspect_file, togg
 from andrea_tui.screens.table_screen import TableScreen
 from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable, Verdict
 from andrea_tui.widgets.key_bar import key_and_label, whole_keys
-from andrea_tui.widgets.rows import Row, RowsWidget
+from andrea_tui.widgets.rows import Row, RowsWidget, shortened
 from andrea_tui.widgets.status_bar import StatusBar
 from andrea_tui.widgets.table import TABLE_BINDINGS
 
@@ -45,20 +45,28 @@ class CheckpointFacts(RowsWidget):
         row = screen.table.chosen if isinstance(screen, CheckpointsScreen) else None
         if row is None or not isinstance(screen, CheckpointsScreen):
             return []
-        saved = "" if row.time is None else time.strftime(", %Y-%m-%d %H:%M:%S", time.localtime(row.time))
-        first: Row = [(f" {row.file}", "bright"), (saved, "dim")]
-        first.append((f"  {screen.sentence(row)}", STATES[screen.table.state(row)][1]))
-        second = []
-        if row.pin is not None:
-            by = f" by {row.pin.by}" if row.pin.by else ""
-            at = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.pin.time))
-            second.append(f"pinned{by} at {at}: {row.pin.why}")
-        if row.score is not None:
-            where = (
-                "of this step" if row.score[0] == row.step else f"of step {human_count(row.score[0])}, the last before"
-            )
-            second.append(f"score {row.score[1]:.1f} is that {where}")
-        return [first, [(" " + "; ".join(second), "dim")]]
+        saved = "" if row.time is None else time.strftime("  %Y-%m-%d %H:%M:%S", time.localtime(row.time))
+        first: Row = [(f" {row.file}  ", "bright"), (screen.sentence(row), STATES[screen.table.state(row)][1])]
+        more = [text for text in (_score_text(row), _pin_text(row)) if text]
+        lines = more if len(more) < height else ["; ".join(more)]
+        return [shortened(line, width) for line in ([*first, (saved, "dim")], *([(f" {t}", "dim")] for t in lines))]
+
+
+def _score_text(row: CheckpointRow) -> str:
+    """Begins with the sign of the table where the score is that of another step: here is the legend."""
+    if row.score is None:
+        return ""
+    step, points = row.score
+    if step == row.step:
+        return f"score {points:.1f} is that of this step"
+    return f"≤: score {points:.1f} is that of step {human_count(step)}, the last before"
+
+
+def _pin_text(row: CheckpointRow) -> str:
+    if row.pin is None:
+        return ""
+    by = f" by {row.pin.by}" if row.pin.by else ""
+    return f"pinned{by} at {time.strftime('%Y-%m-%d %H:%M', time.localtime(row.pin.time))}: {row.pin.why}"
 
 
 class CheckpointKeys(RowsWidget):
@@ -110,6 +118,8 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
 
     def on_resize(self) -> None:
         self._drawn = (-1, 0)
+        roomy = self.size.height >= 16  # for a line of their own for the score and for the pin
+        self.query_one(CheckpointFacts).styles.height = 3 if roomy and self.size.width < 120 else 2
 
     def _look(self) -> CheckpointListing | None:
         config = self._store.config
@@ -138,8 +148,7 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
             return verdict.words
         if not row.valid:
             return f"cannot be used: {row.problem}"
-        recorded = "its digest is not checked yet" if row.sha256 else "no digest was recorded for it"
-        return f"size, header and name agree; {recorded}"
+        return f"size and header agree; {'digest not checked' if row.sha256 else 'no digest recorded'}"
 
     # -- keys ---------------------------------------------------------------------------------------------------
 

@@ -9,10 +9,11 @@ import msgspec
 from andrea_tui.feed.checkpoints import CheckpointListing, CheckpointRow
 from andrea_tui.feed.store import Store
 from andrea_tui.plotting.format import duration, fixed, human_count, size_bytes
-from andrea_tui.widgets.rows import Row, row_width
+from andrea_tui.widgets.rows import Row, row_width, shortened
 from andrea_tui.widgets.status_bar import disk_runs
 from andrea_tui.widgets.table import TablePanel
 
+SIZE_FROM, AGE_FROM, STATE_FROM = 71, 62, 44  # cells of the table from which on it has these columns
 STATES = {
     "valid": ("✓", ""),
     "verified": ("✓", "good"),
@@ -80,7 +81,13 @@ class CheckpointTable(TablePanel):
         return [[(rule, "dim")], [(text.removeprefix("; "), meaning) for text, meaning in disk]]
 
     def heading(self, width: int) -> Row:
-        return [(f"{'step':>9}  {'':<11} {'size':>8} {'age':>11}  {'EMA':>7}  {'score':>5}  pinned", "dim")]
+        state = f"{'':<12}" if width >= STATE_FROM else "  "
+        return [(f"{'step':>9}  {state}{self._facts(width, 'size', 'age')}{'EMA':>7}  {'score':>5}  pinned", "dim")]
+
+    @staticmethod
+    def _facts(width: int, size: str, age: str) -> str:
+        """What is left out first where the score and the pin need the room."""
+        return (f"{size:>8} " if width >= SIZE_FROM else "") + (f"{age:>11}  " if width >= AGE_FROM else "")
 
     def nothing(self) -> Row:
         if self.listing is None:
@@ -93,15 +100,16 @@ class CheckpointTable(TablePanel):
         state = self.state(row)
         sign, meaning = STATES[state]
         age = "" if row.time is None else duration(max(0.0, time.time() - row.time))
-        runs: Row = [(f"{human_count(row.step):>9}  ", ""), (f"{sign} {state:<9} ", meaning)]
-        runs.append((f"{size_bytes(row.bytes):>8} {age:>11}  ", "dim"))
+        runs: Row = [(f"{human_count(row.step):>9}  ", "")]
+        runs.append((f"{sign} {state:<9} " if width >= STATE_FROM else f"{sign} ", meaning))
+        runs.append((self._facts(width, size_bytes(row.bytes), age), "dim"))
         if not row.valid:
-            return [*runs, (row.problem or "", "bad")]
+            return [*runs, *shortened([(row.problem or "", "bad")], width - row_width(runs))]
         ema = None if store is None else ema_at(store, row.step)
         runs.append((f"{fixed(ema, 3):>7}  ", ""))
         runs.append((f"{fixed(row.score[1], 0) if row.score else '–':>5}", ""))
         runs.append(("≤ " if row.score and row.score[0] < row.step else "  ", "dim"))
-        return [*runs, (row.pin.why, "accent")] if row.pin else runs
+        return [*runs, *shortened([(row.pin.why, "accent")], width - row_width(runs))] if row.pin else runs
 
 
 def ema_at(store: Store, step: int) -> float | None:

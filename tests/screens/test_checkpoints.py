@@ -279,6 +279,27 @@ async def test_the_cursor_stays_on_the_newest_checkpoint_when_a_newer_one_is_sav
             await running.until(lambda: "pinned by hand" in running.row(30), "what the cursor stood on is pinned")
 
 
+async def test_at_60_columns_score_and_pin_are_left_and_nothing_is_cut_without_a_sign(
+    tmp_path: Path, acts: Acts
+) -> None:
+    with situation("stopped", tmp_path / "run") as directory:
+        put(directory, 35)
+        async with browser(directory, (60, 20)) as running:
+            await running.press("p")
+            await running.until(lambda: "pinned by" in running.row(35), "the pin is shown")
+            await running.settle()
+            assert "87≤" in running.row(35)
+            heading = next(line for line in running.lines if " step " in line and "EMA" in line)
+            assert "score  pinned" in heading
+            assert "size" not in heading
+            file, score, pin, keys = (line.rstrip() for line in running.lines[-4:])
+            assert file == " step_000035.bin  size and header agree; digest not checked"
+            assert score == " ≤: score 87.0 is that of step 30, the last before"
+            assert pin.startswith(" pinned by ")
+            assert pin.endswith(("by hand", "…"))
+            assert keys == " Esc back  p unpin…  i inspect  l roll back…  f fork…"
+
+
 def listing(*steps: int) -> CheckpointListing:
     return CheckpointListing(tuple(CheckpointRow(f"{s}", s, 8, None, None, (s, 8, 0)) for s in steps))
 
@@ -302,9 +323,9 @@ async def test_many_rows_scroll(tmp_path: Path, acts: Acts) -> None:
         for step in range(100, 160):
             put(directory, step)
         async with browser(directory, (80, 24)) as running:
-            for key, step in (("end", 30), ("pageup", 113), ("home", 159), ("down", 158), ("k", 159), ("up", 159)):
+            for key, step in (("end", 30), ("pageup", 112), ("home", 159), ("down", 158), ("k", 159), ("up", 159)):
                 await running.press(key)
                 assert running.step == step
                 assert running.row(step).startswith("│ › ")
             await running.press("pagedown")
-            assert running.step == 159 - 14
+            assert running.step == 159 - 13
