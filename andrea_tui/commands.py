@@ -47,6 +47,10 @@ class Command(msgspec.Struct, frozen=True):
     group: str
     reason: Reason = lambda situation: ""
 
+    def label_in(self, situation: Situation) -> str:
+        """The label, in the words of the moment."""
+        return _replay_label(situation, self.label) if self.id == "replay_pause" else self.label
+
     @property
     def key_name(self) -> str:
         """The first key as people write it."""
@@ -181,6 +185,12 @@ def _ranks_reason(situation: Situation) -> str:
     if not situation.alive:
         return "the engine is not running"
     return "" if situation.store.ranks else "one process trains this run; nproc in run.toml gives it more"
+
+
+def _replay_label(situation: Situation, label: str) -> str:
+    """What the key does next, by the state that the replay shows."""
+    state = situation.store.condition.word.rpartition(", ")[2]
+    return {"paused": "go on", "ended": "play again"}.get(state, label)
 
 
 def _replay_reason(situation: Situation) -> str:

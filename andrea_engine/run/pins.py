@@ -18,10 +18,12 @@ from andrea_engine.run.intent import GUARD_PATIENCE, guard
 from andrea_engine.run.tailing import LineTail
 
 _WHY = {
-    "operator": "asked for by the operator",
-    "halt": "saved at the halt",
+    "operator": "asked for by you",
+    "halt": "at the halt",
     "pivot": "pivot point",
     "fork": "this run was forked here",
+    "stop": "before the stop",
+    "final": "end of the training",
 }
 
 
@@ -32,6 +34,11 @@ class PinNote:
     why: str
     by: str
     time: float
+
+
+def why_saved(reason: str) -> str:
+    """The reason of a save for people, in the same words wherever it is told; an unknown one as it is."""
+    return _WHY.get(reason, reason)
 
 
 class PinFollower:
@@ -53,7 +60,7 @@ def pin_of(event: Event) -> PinNote | None:
     reason = event.text("reason")
     if event.kind == "pin":
         return PinNote(reason or "pinned", event.text("by"), event.time)
-    return PinNote(_WHY.get(reason, reason), "", event.time)
+    return PinNote(why_saved(reason), "", event.time)
 
 
 def pin(

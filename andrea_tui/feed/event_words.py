@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from andrea_engine.run.energy_facts import energy_quality
-from andrea_engine.run.events import Event
+from andrea_engine.run.events import Event, sets_pin
+from andrea_engine.run.pins import why_saved
 from andrea_tui.feed.saves import saved_text
 from andrea_tui.plotting.format import fixed, human_count, size_bytes
 
@@ -19,9 +20,9 @@ def describe(event: Event) -> tuple[str, str]:
 
 
 def _durable(event: Event) -> tuple[str, str]:
-    reasons = {"operator": "asked for by you, pinned", "stop": "before the stop", "final": "end of the training"}
     reason = event.text("reason")
-    return f"{saved_text(event)}, {reasons.get(reason, reason)}", "good" if reason != "cadence" else ""
+    pinned = ", pinned" if sets_pin(event) else ""
+    return f"{saved_text(event)}, {why_saved(reason)}{pinned}", "good" if reason != "cadence" else ""
 
 
 def _sample(event: Event) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from andrea_engine.run.pivot import who
 from andrea_engine.run.plain import clean
 from andrea_tui.feed.checkpoints import CheckpointRow
 from andrea_tui.plotting.format import human_count, size_bytes
+from andrea_tui.widgets.checkpoint_table import Verdict
 
 PATIENCE = 600.0
 PROGRAM = "andrea-tui"
@@ -28,25 +29,39 @@ def toggle_pin(directory: RunDirectory, row: CheckpointRow) -> str:
     return f"step {human_count(row.step)} is not pinned any more"
 
 
-def check_digest(directory: RunDirectory, row: CheckpointRow) -> tuple[str, str]:
-    """Read the whole file and compare it with the digest recorded when it was saved: a word, and a sentence."""
+def check_digest(directory: RunDirectory, row: CheckpointRow) -> Verdict:
+    """Read the whole file and compare it with the digest recorded when it was saved."""
     if not row.sha256:
-        return "no digest", f"{row.file}: no digest was recorded when it was saved, so its bytes cannot be verified"
+        return NO_DIGEST
     problem = digest_problem(directory.path / row.file, row.sha256)
-    if problem is not None:
-        return "differs", f"{row.file}: {problem}; resume will pass it over"
-    return "verified", f"{row.file}: all {size_bytes(row.bytes)} are as they were saved"
+    return _verified(row) if problem is None else Verdict("differs", f"{problem}; resume will pass it over")
 
 
-def inspect_file(directory: RunDirectory, row: CheckpointRow) -> tuple[str, str]:
-    """Title and text of what `andrea-engine inspect` says of one file. Blocks: for a thread. Raises RunError."""
+NO_DIGEST = Verdict("no digest", "no digest was recorded when it was saved, so its bytes cannot be verified")
+
+
+def _verified(row: CheckpointRow) -> Verdict:
+    return Verdict("verified", f"all {size_bytes(row.bytes)} are as they were saved")
+
+
+def inspect_file(directory: RunDirectory, row: CheckpointRow) -> tuple[Verdict, str]:
+    """What `andrea-engine inspect` finds in one file: the verdict that `check_digest` would come to, and a text with
+    all facts. Blocks: for a thread. Raises RunError."""
     command = module_command("andrea_engine", "inspect", "--json", "--", directory.path / row.file)
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False)
         report = json.loads(done.stdout)[0]
     except (OSError, subprocess.TimeoutExpired, ValueError, LookupError) as error:
         raise RunError(f"{row.file} could not be inspected: {error}") from error
-    return row.file, clean("\n".join(_report_lines(report)))
+    return _verdict(report, row), clean("\n".join(_report_lines(report)))
+
+
+def _verdict(report: dict[str, object], row: CheckpointRow) -> Verdict:
+    if report["problem"]:
+        return Verdict("invalid", f"cannot be used: {report['problem']}")
+    if report["digest"] == "differs":
+        return Verdict("differs", "its bytes are not those that were saved; resume will pass it over")
+    return _verified(row) if report["digest"] == "matches" else NO_DIGEST
 
 
 def _report_lines(report: dict[str, object]) -> list[str]:

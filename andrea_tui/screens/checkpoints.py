@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -17,9 +18,9 @@ from andrea_tui.plotting.format import human_count, size_bytes
 from andrea_tui.screens.ask import AnswerScreen
 from andrea_tui.screens.checkpoint_tools import check_digest, inspect_file, toggle_pin
 from andrea_tui.screens.table_screen import TableScreen
-from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable
-from andrea_tui.widgets.key_bar import key_and_label
-from andrea_tui.widgets.rows import Row, RowsWidget
+from andrea_tui.widgets.checkpoint_table import STATES, CheckpointTable, Verdict
+from andrea_tui.widgets.key_bar import key_and_label, whole_keys
+from andrea_tui.widgets.rows import Row, RowsWidget, shortened
 from andrea_tui.widgets.status_bar import StatusBar
 from andrea_tui.widgets.table import TABLE_BINDINGS
 
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 KEYS = (
     ("p", "pin", "pin"),
-    ("l", "roll back to it…", "rollback"),
-    ("f", "fork…", "fork"),
     ("i", "inspect", "inspect"),
+    ("l", "roll back…", "rollback"),
+    ("f", "fork…", "fork"),
     ("d", "digest", "digest"),
 )
 
@@ -44,20 +45,28 @@ class CheckpointFacts(RowsWidget):
         row = screen.table.chosen if isinstance(screen, CheckpointsScreen) else None
         if row is None or not isinstance(screen, CheckpointsScreen):
             return []
-        saved = "" if row.time is None else time.strftime(", %Y-%m-%d %H:%M:%S", time.localtime(row.time))
-        first: Row = [(f" {row.file}", "bright"), (saved, "dim")]
-        first.append((f"  {screen.sentence(row)}", STATES[screen.table.state(row)][1]))
-        second = []
-        if row.pin is not None:
-            by = f" by {row.pin.by}" if row.pin.by else ""
-            at = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.pin.time))
-            second.append(f"pinned{by} at {at}: {row.pin.why}")
-        if row.score is not None:
-            where = (
-                "of this step" if row.score[0] == row.step else f"of step {human_count(row.score[0])}, the last before"
-            )
-            second.append(f"score {row.score[1]:.1f} is that {where}")
-        return [first, [(" " + "; ".join(second), "dim")]]
+        saved = "" if row.time is None else time.strftime("  %Y-%m-%d %H:%M:%S", time.localtime(row.time))
+        first: Row = [(f" {row.file}  ", "bright"), (screen.sentence(row), STATES[screen.table.state(row)][1])]
+        more = [text for text in (_score_text(row), _pin_text(row)) if text]
+        lines = more if len(more) < height else ["; ".join(more)]
+        return [shortened(line, width) for line in ([*first, (saved, "dim")], *([(f" {t}", "dim")] for t in lines))]
+
+
+def _score_text(row: CheckpointRow) -> str:
+    """Begins with the sign of the table where the score is that of another step: here is the legend."""
+    if row.score is None:
+        return ""
+    step, points = row.score
+    if step == row.step:
+        return f"score {points:.1f} is that of this step"
+    return f"≤: score {points:.1f} is that of step {human_count(step)}, the last before"
+
+
+def _pin_text(row: CheckpointRow) -> str:
+    if row.pin is None:
+        return ""
+    by = f" by {row.pin.by}" if row.pin.by else ""
+    return f"pinned{by} at {time.strftime('%Y-%m-%d %H:%M', time.localtime(row.pin.time))}: {row.pin.why}"
 
 
 class CheckpointKeys(RowsWidget):
@@ -67,11 +76,11 @@ class CheckpointKeys(RowsWidget):
         screen = self.screen
         if not isinstance(screen, CheckpointsScreen):
             return []
-        row: Row = [(" ", ""), *key_and_label("Esc", "back")]
+        keys = [("Esc", key_and_label("Esc", "back"))]
         for key, label, act in KEYS:
             text = "unpin…" if act == "pin" and screen.table.chosen and screen.table.chosen.pin else label
-            row += key_and_label(key, text, possible=not screen.reason(act))
-        return [row]
+            keys.append((key, key_and_label(key, text, possible=not screen.reason(act))))
+        return [whole_keys(keys, width)]
 
 
 class CheckpointsScreen(TableScreen[CheckpointListing]):
@@ -95,7 +104,6 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
         self._directory = directory
         self._actions = actions
         self.table = CheckpointTable()
-        self._words: dict[tuple[int, int, int], str] = {}
         self._reader = CheckpointReader(directory)
         self._drawn = (-1, 0)
 
@@ -110,6 +118,8 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
 
     def on_resize(self) -> None:
         self._drawn = (-1, 0)
+        roomy = self.size.height >= 16  # for a line of their own for the score and for the pin
+        self.query_one(CheckpointFacts).styles.height = 3 if roomy and self.size.width < 120 else 2
 
     def _look(self) -> CheckpointListing | None:
         config = self._store.config
@@ -133,12 +143,12 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
 
     def sentence(self, row: CheckpointRow) -> str:
         """What is known of the file, for people."""
+        verdict = self.table.verdicts.get(row.stamp)
+        if verdict is not None and (row.valid or verdict.state == "reading"):
+            return verdict.words
         if not row.valid:
             return f"cannot be used: {row.problem}"
-        if row.stamp in self._words:
-            return self._words[row.stamp]
-        recorded = "its digest is not checked yet" if row.sha256 else "no digest was recorded for it"
-        return f"size, header and name agree; {recorded}"
+        return f"size and header agree; {'digest not checked' if row.sha256 else 'no digest recorded'}"
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
@@ -200,29 +210,34 @@ class CheckpointsScreen(TableScreen[CheckpointListing]):
         self._actions.fork_from(row.step)
 
     def _inspect(self, row: CheckpointRow) -> None:
-        self.notify(f"reading {row.file}", markup=False)
-
-        def work() -> str:
-            title, text = inspect_file(self._directory, row)
-            self.app.call_later(self.app.push_screen, AnswerScreen(title, text))
-            return ""
-
-        self._actions.in_background(work)
+        self._read_all(row, inspect_file)
 
     def _digest(self, row: CheckpointRow) -> None:
-        if self.table.verdicts.get(row.stamp) == "reading":
+        self._read_all(row, lambda directory, row: (check_digest(directory, row), ""))
+
+    def _read_all(self, row: CheckpointRow, read: Callable[[RunDirectory, CheckpointRow], tuple[Verdict, str]]) -> None:
+        """Read a file in a thread. The list says so meanwhile, and then what came of it, whichever key asked."""
+        before = self.table.verdicts.get(row.stamp)
+        if before is not None and before.state == "reading":
             return
-        self.table.verdicts[row.stamp] = "reading"
-        self._words[row.stamp] = f"reading all {size_bytes(row.bytes)}"
+        self.table.verdicts[row.stamp] = Verdict("reading", f"reading all {size_bytes(row.bytes)}")
+        app = self.app
 
         def work() -> str:
-            word, text = check_digest(self._directory, row)
-            self.app.call_later(self._verdict, row, word, text)
+            verdict, text = before, ""
+            try:
+                verdict, text = read(self._directory, row)
+            finally:
+                app.call_later(self._was_read, row, verdict, text)
             return ""
 
         self._actions.in_background(work)
 
-    def _verdict(self, row: CheckpointRow, word: str, text: str) -> None:
-        self.table.verdicts[row.stamp] = word
-        self._words[row.stamp] = text.partition(": ")[2]
+    def _was_read(self, row: CheckpointRow, verdict: Verdict | None, text: str) -> None:
+        """`verdict`: None where the file could not be read and nothing was known before."""
+        self.table.verdicts.pop(row.stamp, None)
+        if verdict is not None:
+            self.table.verdicts[row.stamp] = verdict
         self.redraw()
+        if text and self.is_attached:
+            self.app.push_screen(AnswerScreen(row.file, text))

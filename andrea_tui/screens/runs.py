@@ -29,6 +29,8 @@ ORDERS = {"name": "by name", "state": "by state", "newest": "newest first"}
 _BAD = ("stalled", "suspended", "crashed", "failed", "halted")
 WIDE = 100  # cells from which on the table has all its columns
 FACTS = 85  # cells of all columns but the name and the curve
+NARROW = {"state": "<12", "step": ">13", "EMA": ">8", "score": ">7", "last": ">12"}
+LEAST_NAME, MOST_NAME, LEAST_CURVE = 10, 33, 4  # cells, with the blank behind a name
 
 
 def in_order(rows: tuple[RunRow, ...], order: str, words: str) -> list[RunRow]:
@@ -46,7 +48,7 @@ class RunsTable(TablePanel):
     def __init__(self, root: Path, chosen: Path | None = None) -> None:
         super().__init__(id="runs")
         self._root = root
-        self._wanted = chosen  # where the cursor goes when that run is first listed
+        self._wanted = chosen  # where the cursor goes as soon as that run is listed, or listed again
         self.listing: RunsListing | None = None
         self.order = "name"
         self.words = ""
@@ -57,13 +59,18 @@ class RunsTable(TablePanel):
         self.sort_rows()
 
     def sort_rows(self) -> None:
-        """Sort and filter anew; the cursor stays on its run."""
-        wanted = self.chosen.path if self.chosen is not None else self._wanted
+        """Sort and filter anew; the cursor stays on its run. From one that is not shown any more it goes to the nearest
+        that still is."""
+        before, at = [row.path for row in self.shown], min(self.cursor, self.count - 1)
+        if self.chosen is not None:
+            self._wanted = self.chosen.path
         self.shown = in_order(self.listing.rows if self.listing else (), self.order, self.words)
-        paths = [row.path for row in self.shown]
-        if wanted in paths:
-            self.cursor = paths.index(wanted)
-            self._wanted = None
+        paths = {row.path: index for index, row in enumerate(self.shown)}
+        still = [(abs(index - at), index < at, path) for index, path in enumerate(before) if path in paths]
+        if self._wanted in paths:
+            self.cursor = paths[self._wanted]
+        elif still:
+            self.cursor = paths[min(still)[2]]
 
     @property
     def count(self) -> int:
@@ -95,19 +102,34 @@ class RunsTable(TablePanel):
         return [(f"there is no run in {self._root}; make one with: andrea-tui {self._root / 'NEW'}", "message")]
 
     def heading(self, width: int) -> Row:
+        name = f"{'run':<{self._name_width(width)}}"
         if width < WIDE:
-            return [
-                (
-                    f"{'run':<{self._name_width(width)}}{'state':<12}{'step':>13}{'EMA':>8}{'score':>7}{'last':>12}",
-                    "dim",
-                )
-            ]
+            titles = "".join(f"{title:{NARROW[title]}}" for title in self._narrow(width))
+            return [(name + titles, "dim")]
         facts = f"{'state':<13}{'step':>21}{'':>6}{'EMA':>8}{'score':>7}{'low':>6}{'last step':>13}{'size':>9}  "
-        return [(f"{'run':<{self._name_width(width)}}{facts}", "dim"), ("EMA", "dim")]
+        return [(name + facts, "dim"), ("EMA", "dim")]
 
-    @staticmethod
-    def _name_width(width: int) -> int:
-        return max(10, width - 52) if width < WIDE else max(14, (width - FACTS) // 2)
+    def _name_width(self, width: int) -> int:
+        """Names come before curves: forks of one run differ in the last characters only."""
+        if width < WIDE:
+            return max(LEAST_NAME, width - sum(_cells(title) for title in self._narrow(width)))
+        room = width - FACTS
+        name = max(min(self._longest, MOST_NAME), room // 2)
+        return name if room - name >= LEAST_CURVE else room
+
+    def _narrow(self, width: int) -> list[str]:
+        """Columns of a narrow table: those that matter least give way to the names."""
+        titles = list(NARROW)
+        needed = max(LEAST_NAME, min(self._longest, 17))
+        for least in ("last", "EMA", "step", "score"):
+            if width - sum(_cells(title) for title in titles) < needed:
+                titles.remove(least)
+        return titles
+
+    @property
+    def _longest(self) -> int:
+        """Cells of the longest name and a blank."""
+        return 1 + max((len(row.name) for row in self.shown), default=0)
 
     def line(self, index: int, width: int) -> Row:
         row, name_width = self.shown[index], self._name_width(width)
@@ -117,13 +139,14 @@ class RunsTable(TablePanel):
         low = "warn" if row.gate_low else "dim"
         if width < WIDE:
             step = f"{short_count(row.step)}/{short_count(row.total_steps)}"
-            return [
-                *cells,
-                (f"{row.word:<10}", meaning),
-                (f"{step:>13}{fixed(row.ema, 3):>8}", ""),
-                (f"{points(row.score, 7)}", low),
-                (f"{age:>12}", "dim"),
-            ]
+            facts = {
+                "state": (f"{row.word:<10}", meaning),
+                "step": (f"{step:>13}", ""),
+                "EMA": (f"{fixed(row.ema, 3):>8}", ""),
+                "score": (points(row.score, 7), low),
+                "last": (f"{age:>12}", "dim"),
+            }
+            return [*cells, *(facts[title] for title in self._narrow(width))]
         step = f"{human_count(row.step)}/{human_count(row.total_steps)}"
         share = percent(row.step / row.total_steps) if row.total_steps else ""
         return [
@@ -136,6 +159,10 @@ class RunsTable(TablePanel):
             (f"{age:>13}{size_bytes(row.bytes):>9}  ", "dim"),
             (sparkline(row.curve, width - name_width - FACTS, self.kind), "line"),
         ]
+
+
+def _cells(title: str) -> int:
+    return int(NARROW[title][1:])
 
 
 def _shortened(name: str, width: int) -> str:

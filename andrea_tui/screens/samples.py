@@ -8,7 +8,7 @@ from textual.binding import Binding
 from andrea_tui.commands import BY_ID, Situation
 from andrea_tui.feed.store import Store
 from andrea_tui.screens.store_screen import StoreScreen
-from andrea_tui.widgets.key_bar import shown_keys
+from andrea_tui.widgets.key_bar import key_and_label, whole_keys
 from andrea_tui.widgets.rows import Row, RowsWidget
 from andrea_tui.widgets.sample_compare import SampleCompare
 from andrea_tui.widgets.status_bar import StatusBar
@@ -25,11 +25,9 @@ class Choices(RowsWidget):
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
         situation = Situation(store, self.read_only)
-        row: Row = [(" ", ""), ("Esc", "key"), (" all panels  ", "")]
-        for name in CHOICES:
-            if not BY_ID[name].reason(situation):
-                row += shown_keys(BY_ID[name], possible=True)
-        return [row]
+        choices = [BY_ID[name] for name in CHOICES if not BY_ID[name].reason(situation)]
+        keys = [("Esc", "all panels"), *((command.key_name, command.label) for command in choices)]
+        return [whole_keys([(key, key_and_label(key, label)) for key, label in keys], width)]
 
 
 class SamplesScreen(StoreScreen[str]):

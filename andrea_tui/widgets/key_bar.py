@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from textual import events
 from textual.message import Message
 
-from andrea_tui.commands import COMMANDS, Command, Situation
+from andrea_tui.commands import COMMANDS, Situation
 from andrea_tui.feed.store import Store
 from andrea_tui.widgets.rows import Row, RowsWidget, row_width
 
 # Shown only while they can be used: dim they would only be noise.
 _ONLY_WHEN_POSSIBLE = {"resume", "override", "take_over", "older", "newer", "rollback", "fork", "ask", "replay_pause"}
+
+
+_WAYS_OUT = ("Esc", "q", "?")
 
 
 class KeyBar(RowsWidget):
@@ -34,27 +37,27 @@ class KeyBar(RowsWidget):
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
         situation = Situation(store, self.read_only)
-        shown = [(c, not c.reason(situation)) for c in COMMANDS if c.label]
-        if self.read_only:  # one reason stands against all of them: it is told in the first line
-            shown = [(c, possible) for c, possible in shown if possible]
-        shown = [(c, possible) for c, possible in shown if possible or c.id not in _ONLY_WHEN_POSSIBLE]
+        shown = []
+        for command in COMMANDS:
+            possible = not command.reason(situation)
+            # Of a console that may not act one reason stands against all keys: it is told in the first line.
+            hidden = not possible and (self.read_only or command.id in _ONLY_WHEN_POSSIBLE)
+            if command.label and not hidden:
+                runs = key_and_label(command.key_name, command.label_in(situation), possible=possible)
+                shown.append((command.id, runs))
         if self._built_of != (shown, width):
             self._built_of = (shown, width)
             self._row = self._line(shown, width)
         return [self._row]
 
-    def _line(self, shown: list[tuple[Command, bool]], width: int) -> Row:
+    def _line(self, shown: list[tuple[str, Row]], width: int) -> Row:
         row: Row = [(" ", "")]
         self._places = []
-        always = row_width([run for c, _ in shown if c.id in ("help", "palette") for run in shown_keys(c, True)])
-        for command, possible in shown:
-            runs = shown_keys(command, possible)
-            last = command.id in ("help", "palette")
-            if row_width(row) + row_width(runs) + (0 if last else always) > width:
-                continue
+        for index in fitting([(runs, command in ("help", "palette")) for command, runs in shown], width):
+            command, runs = shown[index]
             start = row_width(row)
             row += runs
-            self._places.append((start, row_width(row), command.id))
+            self._places.append((start, row_width(row), command))
         return row
 
     def on_click(self, event: events.Click) -> None:
@@ -64,7 +67,8 @@ class KeyBar(RowsWidget):
 
 
 class KeyLine(RowsWidget):
-    """The last line of a screen whose keys can always be used: pairs of a key and its label."""
+    """The last line of a screen whose keys can always be used: pairs of a key and its label, those first without which
+    the screen is of no use."""
 
     def __init__(self, keys: Iterable[tuple[str, str]]) -> None:
         super().__init__(id="keys")
@@ -75,12 +79,28 @@ class KeyLine(RowsWidget):
         self._keys = tuple(keys)
 
     def build(self, store: Store, width: int, height: int) -> list[Row]:
-        return [[(" ", ""), *(run for key, label in self._keys for run in key_and_label(key, label))]]
+        return [whole_keys([(key, key_and_label(key, label)) for key, label in self._keys], width)]
 
 
-def shown_keys(command: Command, possible: bool) -> Row:
-    """The key of a command and its label."""
-    return key_and_label(command.key_name, command.label, possible=possible)
+def fitting(keys: Sequence[tuple[Row, bool]], width: int) -> list[int]:
+    """Which keys stand whole in a line of `width` cells, the first ones first; room is kept for those
+    marked True, which lead out of everything."""
+    left = width - 1
+    always = sum(row_width(runs) for runs, stays in keys if stays)
+    shown = []
+    for index, (runs, stays) in enumerate(keys):
+        cells = row_width(runs)
+        always -= cells * stays
+        if cells + always <= left:
+            shown.append(index)
+            left -= cells
+    return shown
+
+
+def whole_keys(keys: Sequence[tuple[str, Row]], width: int) -> Row:
+    """A line of keys, each with its runs, none of which is cut in two."""
+    shown = fitting([(runs, key in _WAYS_OUT) for key, runs in keys], width)
+    return [(" ", ""), *(run for index in shown for run in keys[index][1])]
 
 
 def key_and_label(key: str, label: str, *, possible: bool = True) -> Row:

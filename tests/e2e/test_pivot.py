@@ -30,7 +30,7 @@ def test_a_pivot_of_a_running_engine(nproc: int, tmp_path: Path, open_terminal: 
         terminal.press("0.7\r")
         terminal.until_shown("[3 preview]", "simulated")
         terminal.press("\r")
-        terminal.until_shown("[4 review]", "floor of harbour: none -> 0.7", "archive/pivot-0001")
+        terminal.until_shown("[4 review]", "floor of ", ": none -> 0.7", "archive/pivot-0001")
         terminal.press("w")
         terminal.until_shown("at the next checkpoint boundary instead")
         terminal.press("\r")

@@ -70,8 +70,10 @@ async def test_no_command_acts_in_a_replay(slow_run: RunDirectory, acts: Acts) -
         store, dashboard = app.store, running.dashboard
         await running.press("space")
         await running.until(lambda: "replay x1, paused" in running.lines[0], "it stands still")
+        assert "space go on" in running.lines[-1]
         await running.press("space")
         await running.until(lambda: "paused" not in running.lines[0], "it goes on")
+        assert "space pause" in running.lines[-1]
         assert (app.store, running.dashboard) == (store, dashboard)
         await running.press("d")
     assert app.return_value is not None
@@ -85,6 +87,7 @@ async def test_at_the_end_space_begins_again(slow_run: RunDirectory) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         running = Console(app, pilot)
         await running.until(lambda: "ended" in app.store.condition.word, "it has ended")
+        await running.until(lambda: "space play again" in running.lines[-1], "the key says what it does now")
         store = app.store
         await running.press("space")
         await running.until(

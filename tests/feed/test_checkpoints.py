@@ -48,7 +48,7 @@ def test_newest_first_with_time_score_pin_and_digest(run: RunDirectory) -> None:
     assert (listing.valid, listing.bytes, listing.problem) == (4, 80, "")
     of_200, of_100 = listing.rows[2:]
     assert (of_200.time, of_200.sha256) == (500.0, "ab")
-    assert of_200.pin == PinNote("asked for by the operator", "", 500.0)
+    assert of_200.pin == PinNote("asked for by you", "", 500.0)
     assert (of_100.time, of_100.sha256, of_100.pin) == (77.0, "", None), "nothing is known but what the file tells"
 
 

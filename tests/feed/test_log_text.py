@@ -10,6 +10,7 @@ import pytest
 
 import andrea_engine
 from andrea_engine.run.events import Event
+from andrea_engine.run.pins import pin_of
 from andrea_tui.feed.event_words import WORDS, describe
 from andrea_tui.feed.line_file import Line
 from andrea_tui.feed.log_text import ERROR, PLAIN, WARNING, EventReading, LogReading, Wanted, clock, folded, level_of
@@ -97,6 +98,15 @@ def kinds_in_the_source() -> set[str]:
             if isinstance(word, ast.Constant) and isinstance(word.value, str):
                 kinds.add(word.value)
     return kinds
+
+
+@pytest.mark.parametrize("reason", ["operator", "halt", "pivot", "fork"])
+def test_a_pin_has_the_same_words_in_the_events_and_among_the_checkpoints(reason: str) -> None:
+    saved = Event(1.0, "save_durable", 1, {"step": 7, "reason": reason, "pinned": True})
+    note = pin_of(saved)
+    assert note is not None
+    assert describe(saved)[0].endswith(f", {note.why}, pinned")
+    assert note.why != reason, "words, not the name of the reason"
 
 
 def test_every_kind_that_the_engine_writes_has_words() -> None:

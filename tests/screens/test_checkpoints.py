@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +14,11 @@ import pytest
 
 from andrea_engine.run.checkpoint import checkpoint_name
 from andrea_engine.run.directory import RunDirectory
+from andrea_engine.run.errors import RunError
 from andrea_engine.run.events import EventLog, pinned_steps, read_events
+from andrea_tui.feed.checkpoints import CheckpointListing, CheckpointRow
 from andrea_tui.screens.checkpoints import CheckpointsScreen
+from andrea_tui.widgets.checkpoint_table import CheckpointTable, Verdict
 from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import SITUATIONS, another_console, picture, situation
 from tests.support.tiny import CHECKPOINT_BYTES, N_PARAMS
@@ -176,8 +180,53 @@ async def test_i_shows_the_facts_of_inspect(tmp_path: Path, acts: Acts) -> None:
             await running.settle()
             for fact in ("50", f"{CHECKPOINT_BYTES:,}", f"{N_PARAMS:,}", "verified", "weights", "rms", "0.000e+00"):
                 assert fact in running.text
+            assert running.notices == [], "nothing lies over the answer"
             await running.press("escape")
             assert running.open == "CheckpointsScreen"
+            await running.settle()
+            assert "✓ verified" in running.row(50), "the list knows what was found"
+            assert "are as they were saved" in running.text
+
+
+async def test_i_that_finds_a_broken_file_tells_the_list(tmp_path: Path, acts: Acts) -> None:
+    with situation("stopped", tmp_path / "run") as directory:
+        put(directory, 50)
+        with (directory.path / checkpoint_name(50)).open("r+b") as file:
+            file.seek(1000)
+            file.write(b"\x01")
+        async with browser(directory) as running:
+            for word in ("✕ differs", "? no digest"):
+                await running.press("i")
+                await running.until(lambda: running.open == "AnswerScreen", "the facts are there")
+                await running.press("escape")
+                await running.settle()
+                assert word in running.row(running.step)
+                await running.press("down")
+
+
+async def test_while_a_file_is_read_the_list_says_so_and_after_a_failure_nothing_is_known(
+    tmp_path: Path, acts: Acts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, reads = threading.Event(), []
+
+    def inspect(directory: RunDirectory, row: CheckpointRow) -> tuple[Verdict, str]:
+        reads.append(row.step)
+        go_on.wait(60.0)
+        raise RunError("the disk does not answer")
+
+    monkeypatch.setattr("andrea_tui.screens.checkpoints.inspect_file", inspect)
+    with situation("stopped", tmp_path / "run") as directory:
+        async with browser(directory) as running:
+            try:
+                await running.press("i", "i", "d")
+                assert "◐ reading" in running.row(30)
+                assert "reading all 388 kB" in running.text
+                assert running.notices == []
+            finally:
+                go_on.set()
+            await running.until(lambda: "✓ valid" in running.row(30), "it is as it was")
+            assert running.notices == ["the disk does not answer"]
+            assert reads == [30], "a file that is being read is not read twice"
 
 
 @pytest.mark.parametrize("who", ["watch", "second", "locked"])
@@ -219,14 +268,64 @@ async def test_the_list_follows_the_directory_and_the_cursor_its_checkpoint(tmp_
             running.assert_sound()
 
 
+async def test_the_cursor_stays_on_the_newest_checkpoint_when_a_newer_one_is_saved(tmp_path: Path, acts: Acts) -> None:
+    with situation("training", tmp_path / "run") as directory:
+        async with browser(directory) as running:
+            put(directory, 36)
+            await running.until(lambda: running.screen.table.count == 2, "the new one is there")
+            await running.settle()
+            assert running.step == 30
+            await running.press("p")
+            await running.until(lambda: "pinned by hand" in running.row(30), "what the cursor stood on is pinned")
+
+
+async def test_at_60_columns_score_and_pin_are_left_and_nothing_is_cut_without_a_sign(
+    tmp_path: Path, acts: Acts
+) -> None:
+    with situation("stopped", tmp_path / "run") as directory:
+        put(directory, 35)
+        async with browser(directory, (60, 20)) as running:
+            await running.press("p")
+            await running.until(lambda: "pinned by" in running.row(35), "the pin is shown")
+            await running.settle()
+            assert "87≤" in running.row(35)
+            heading = next(line for line in running.lines if " step " in line and "EMA" in line)
+            assert "score  pinned" in heading
+            assert "size" not in heading
+            file, score, pin, keys = (line.rstrip() for line in running.lines[-4:])
+            assert file == " step_000035.bin  size and header agree; digest not checked"
+            assert score == " ≤: score 87.0 is that of step 30, the last before"
+            assert pin.startswith(" pinned by ")
+            assert pin.endswith(("by hand", "…"))
+            assert keys == " Esc back  p unpin…  i inspect  l roll back…  f fork…"
+
+
+def listing(*steps: int) -> CheckpointListing:
+    return CheckpointListing(tuple(CheckpointRow(f"{s}", s, 8, None, None, (s, 8, 0)) for s in steps))
+
+
+def test_from_a_checkpoint_that_is_gone_the_cursor_goes_to_the_nearest() -> None:
+    table = CheckpointTable()
+    for steps, on in (
+        ((400, 300, 200, 100), 400),
+        ((500, 400, 300), 400),
+        ((700, 600, 500, 300, 290), 300),
+        ((700, 600, 310, 200), 310),
+        ((), None),
+        ((400, 310), 310),
+    ):
+        table.take(listing(*steps))
+        assert (None if table.chosen is None else table.chosen.step) == on
+
+
 async def test_many_rows_scroll(tmp_path: Path, acts: Acts) -> None:
     with situation("stopped", tmp_path / "run") as directory:
         for step in range(100, 160):
             put(directory, step)
         async with browser(directory, (80, 24)) as running:
-            for key, step in (("end", 30), ("pageup", 113), ("home", 159), ("down", 158), ("k", 159), ("up", 159)):
+            for key, step in (("end", 30), ("pageup", 112), ("home", 159), ("down", 158), ("k", 159), ("up", 159)):
                 await running.press(key)
                 assert running.step == step
                 assert running.row(step).startswith("│ › ")
             await running.press("pagedown")
-            assert running.step == 159 - 14
+            assert running.step == 159 - 13

@@ -9,6 +9,8 @@ import pytest
 
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.intent import read_intent
+from andrea_engine.run.pivot import Plan
+from andrea_tui.screens.pivot.pages import when_text
 from tests.screens.conftest import Acts, console
 from tests.support.inprocess import andrea_engine
 from tests.support.tiny import make_run
@@ -61,12 +63,14 @@ async def test_esc_on_each_page_leaves_no_trace(
 
 async def test_the_preview_and_the_review_tell_what_changes(run: RunDirectory, acts: Acts) -> None:
     async with console(run) as app:
-        await app.press("p", "enter", "0", ".", "7", "enter")
+        await app.press("p")
+        first = app.app.screen.draft.arms[0]  # type: ignore[attr-defined]
+        await app.press("enter", "0", ".", "7", "enter")
         await app.until(lambda: "simulated" in app.text, "the preview is there")
         assert "harbour" in app.text
         assert "garden" in app.text
         await app.press("enter")
-        await app.until(lambda: "floor of harbour: none -> 0.7" in app.text, "the change is told")
+        await app.until(lambda: f"floor of {first}: none -> 0.7" in app.text, "the change is told")
         assert "at once, at step 20: the engine is not running" in app.text
         assert "archive/pivot-0001-step-000020" in app.text
 
@@ -78,12 +82,14 @@ async def test_apply_writes_the_intent_and_follows_it(
     monkeypatch.setattr("andrea_tui.screens.pivot.follow.see_through", seen.append)
     monkeypatch.setattr("andrea_tui.screens.dashboard.DEBOUNCE_SECONDS", 0.0)  # the second p comes at once here
     async with console(run) as app:
-        await app.press("p", "enter", "0", ".", "7", "enter", "enter")
+        await app.press("p")
+        first = app.app.screen.draft.arms[0]  # type: ignore[attr-defined]
+        await app.press("enter", "0", ".", "7", "enter", "enter")
         await app.until(lambda: "archive/pivot-0001" in app.text, "the review is there")
         await app.press("enter")
         intent = read_intent(run)
         assert intent is not None
-        assert "harbour = 0.7" in intent.policy
+        assert f"{first} = 0.7" in intent.policy
         assert [directory.path for directory in seen] == [run.path]
         assert app.open == "PivotFollow"
         # a second p says that one is under way, and shows it
@@ -131,3 +137,42 @@ async def test_an_unfinished_number_keeps_the_wizard_on_its_page(run: RunDirecto
         await app.press("p", "enter", ".", "enter")
         assert "[2 floors & caps]" in app.text
         assert any("which is not a number" in notice for notice in app.notices)
+
+
+async def test_the_arms_keep_one_order_on_all_pages(run: RunDirectory, acts: Acts) -> None:
+    """That of the first page when the wizard was opened: neither that of the file, nor the alphabet, nor the shares of
+    a later moment."""
+    async with console(run) as app:
+
+        def order() -> list[str]:
+            return [word for line in app.lines for word in line.split()[:1] if word in ("garden", "harbour")]
+
+        def share(garden: float) -> None:
+            snapshot = app.app.store._snapshot
+            assert isinstance(snapshot, dict)
+            snapshot["arms"]["garden"]["share"] = garden
+            snapshot["arms"]["harbour"]["share"] = 1 - garden
+
+        await app.until(lambda: len(app.app.store.arms) > 1, "the arms were read")
+        names = ["garden", "harbour"]
+        for garden, expected in ((0.6, names), (0.4, names[::-1])):
+            share(garden)
+            await app.press("p")
+            assert order() == expected
+            share(1 - garden)
+            app.app.screen.redraw()  # type: ignore[attr-defined]
+            await app.settle()
+            assert order() == expected
+            await app.press("enter")
+            assert order() == expected
+            await app.press("enter")
+            await app.until(lambda: "simulated" in app.text, "the preview is there")
+            await app.settle()
+            assert order() == expected
+            await app.press("escape")
+
+
+@pytest.mark.parametrize(("step", "words"), [(21, "in 1 step (about"), (1022, "in 1,002 steps (about")])
+def test_when_it_takes_effect(step: int, words: str) -> None:
+    plan = Plan(1, "now", 20, step, 3.0, running=True, arguments=(), archive="", archived=(), notices=())
+    assert words in when_text(plan)

@@ -13,10 +13,13 @@ import pytest
 from andrea_engine.run.directory import RunDirectory
 from andrea_tui.app import AndreaApp
 from andrea_tui.cli import farewell, run
-from andrea_tui.screens.runs import RunsScreen, in_order
+from andrea_tui.feed.runs import RunRow, RunsListing
+from andrea_tui.screens.runs import RunsScreen, RunsTable, in_order
+from andrea_tui.widgets.rows import row_width
 from tests.screens.conftest import Acts, Console, console
 from tests.screens.situations import picture, situation
 from tests.support.tiny import make_run
+from tests.widgets.test_rows import text_of
 
 
 class Listed(Console):
@@ -192,6 +195,59 @@ async def test_sorting_and_filtering(tmp_path: Path, acts: Acts) -> None:
             await running.press("escape")
             assert running.names == ["a", "m", "z"]
             assert in_order(running.screen.table.listing.rows, "name", "z TRAIN") == []  # type: ignore[union-attr]
+
+
+def run_row(name: str) -> RunRow:
+    curve = tuple(float(value) for value in range(100))
+    return RunRow(
+        Path(name), name, "stopped", "", alive=False, step=40, total_steps=100, ema=4.1, score=87.0, gate_low=0,
+        gate_limit=5, last_step=None, changed=0.0, bytes=10, curve=curve,
+    )  # fmt: skip
+
+
+def test_the_cursor_stays_on_its_run_and_from_one_that_is_gone_goes_to_the_nearest(tmp_path: Path) -> None:
+    table = RunsTable(tmp_path)
+    for names, on in (
+        ("mz", "m"),
+        ("ammmz", "m"),
+        ("abmxz", "m"),
+        ("0abcxz", "x"),
+        ("", None),
+        ("0ax", "x"),
+        ("0", "0"),
+    ):
+        table.take(RunsListing(tuple(run_row(name) for name in dict.fromkeys(names))))
+        assert (None if table.chosen is None else table.chosen.name) == on
+    table.take(RunsListing(tuple(map(run_row, "0kp"))))
+    table.move_to(-1)
+    for words, on in (("p", "p"), ("nothing", None), ("", "p")):
+        table.words = words
+        table.sort_rows()
+        assert (None if table.chosen is None else table.chosen.name) == on
+
+
+@pytest.fixture
+def braille(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunsTable, "kind", "braille")
+
+
+@pytest.mark.parametrize(("width", "cells"), [(54, 16), (74, 21), (114, 28), (154, 32)])
+@pytest.mark.usefixtures("braille")
+def test_names_that_need_room_come_before_curves(width: int, cells: int) -> None:
+    table = RunsTable(Path())
+    name = "demo-from-2700-from-3100-from-123456"
+    table.take(RunsListing((run_row(name),)))
+    line = text_of(table.line(0, width))
+    assert line.startswith(name[: cells - 1])
+    assert row_width(table.line(0, width)) <= width
+    assert table.heading(width)[0][0].index("state") == line.index("stopped") - 2
+
+
+@pytest.mark.usefixtures("braille")
+def test_short_names_leave_the_curve_its_half() -> None:
+    table = RunsTable(Path())
+    table.take(RunsListing((run_row("demo"),)))
+    assert row_width([table.line(0, 154)[-1]]) == 35
 
 
 async def test_rows_show_state_numbers_and_curve(tmp_path: Path, acts: Acts) -> None:

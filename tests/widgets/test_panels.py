@@ -18,10 +18,12 @@ from andrea_tui.feed.event_words import describe
 from andrea_tui.feed.store import Store
 from andrea_tui.feed.update import Update
 from andrea_tui.plotting.raster import Kind
+from andrea_tui.screens.log import KEYS as LOG
+from andrea_tui.screens.runs import KEYS as RUNS
 from andrea_tui.view import ViewState
 from andrea_tui.widgets.arms_panel import ArmsPanel
 from andrea_tui.widgets.events_panel import EventsPanel
-from andrea_tui.widgets.key_bar import KeyBar
+from andrea_tui.widgets.key_bar import KeyBar, KeyLine
 from andrea_tui.widgets.loss_panel import LossPanel
 from andrea_tui.widgets.panel import Panel
 from andrea_tui.widgets.power_panel import PowerPanel
@@ -275,6 +277,20 @@ def test_the_key_bar_shows_what_can_be_done_and_always_the_help() -> None:
     assert "c checkpoint" in lines(bar, full(), 120, 1)[0]
     assert "r resume" in lines(bar, full(word="stopped", alive=False), 120, 1)[0]
     assert "r resume" not in lines(bar, full(), 120, 1)[0]
+
+
+LINES = {"runs": (*RUNS, ("Esc", "back")), "log": LOG}
+
+
+@pytest.mark.parametrize("screen", LINES)
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 120])
+@pytest.mark.usefixtures("braille")
+def test_a_line_of_keys_leaves_out_whole_keys_and_never_the_way_out(screen: str, width: int) -> None:
+    (line,) = lines(KeyLine(LINES[screen]), full(), width, 1)
+    shown = line.split("  ")
+    assert {f"{key} {label}" for key, label in LINES[screen]} >= {key.strip() for key in shown if key.strip()}
+    assert "Esc back" in line
+    assert ("q close" if screen == "runs" else "? help") in line
 
 
 @pytest.mark.usefixtures("braille")

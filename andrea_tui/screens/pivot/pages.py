@@ -166,12 +166,13 @@ def review(plan: Plan | None, draft: Draft, notices: Sequence[str], problem: str
 
 
 def when_text(plan: Plan) -> str:
-    """`takes effect at step 112,700, in 81 steps (about 13 min)`."""
+    """`after step 112,700, in 81 steps (about 13 min); the engine restarts by itself`."""
     if not plan.running:
         return f"at once, at step {human_count(plan.step)}: the engine is not running, and stays so until r"
     ahead = plan.step - plan.here
     about = f" (about {duration(plan.seconds)})" if plan.seconds is not None else ""
-    return f"after step {human_count(plan.step)}, in {human_count(ahead)} steps{about}; the engine restarts by itself"
+    steps = f"{human_count(ahead)} step{'s' * (ahead != 1)}"
+    return f"after step {human_count(plan.step)}, in {steps}{about}; the engine restarts by itself"
 
 
 def _cell(text: str, here: bool) -> tuple[str, str]:

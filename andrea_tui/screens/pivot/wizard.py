@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,6 +14,7 @@ from textual.screen import Screen
 
 from andrea_engine.curriculum.preview import ArmPreview, rebuild
 from andrea_engine.curriculum.preview import preview as preview_of
+from andrea_engine.run.arms import ArmRow
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import ConfigError, RunError
 from andrea_engine.run.intent import At, PivotIntent
@@ -25,6 +27,7 @@ from andrea_tui.screens.pivot import pages
 from andrea_tui.screens.pivot.draft import Draft
 from andrea_tui.widgets.rows import Row, RowsWidget
 
+Arm = TypeVar("Arm", ArmRow, ArmPreview)
 PROGRAM = "andrea-tui"
 POLICIES = Path("policies")
 _KEYS = (
@@ -88,11 +91,16 @@ class PivotWizard(Screen[PivotIntent | None]):
     ]
 
     def __init__(self, directory: RunDirectory, store: Store, policy: Policy, arms: list[str]) -> None:
+        """`arms`: the run's sources. All pages list them by their share at this moment: in one order the eye finds one
+        again, and no row moves under the cursor."""
         super().__init__()
         self._directory = directory
         self._store = store
         self._policy = policy
-        self.draft = Draft.of(policy, arms)
+        by_share = [row.name for row in store.arms]
+        self.draft = Draft.of(
+            policy, [*(name for name in by_share if name in arms), *(a for a in arms if a not in by_share)]
+        )
         self.page = 0
         self._at: At = "boundary"
         self._plan: Plan | None = None
@@ -117,7 +125,7 @@ class PivotWizard(Screen[PivotIntent | None]):
         """All rows of the page that is open, fitted to `height`."""
         page = self.query_one(_Page)
         if self.page == 0:
-            body = pages.present(store.arms, self._policy, page.kind, page.size.width)
+            body = pages.present(self._ordered(store.arms), self._policy, page.kind, page.size.width)
         elif self.page == 1:
             body = pages.edit(self.draft, self.draft.problem())
         elif self.page == 2:
@@ -130,6 +138,11 @@ class PivotWizard(Screen[PivotIntent | None]):
             start = max(0, min(self.draft.row + 2 - room // 2, len(body) - room)) if self.page == 1 else 0
             body = body[start : start + room]
         return [pages.tabs(self.page), [], *body, *[[] for _ in range(room - len(body))], [], *hints]
+
+    def _ordered(self, rows: Sequence[Arm]) -> list[Arm]:
+        """In the order of all pages; arms that the draft does not know come last."""
+        places = {name: place for place, name in enumerate(self.draft.arms)}
+        return sorted(rows, key=lambda row: places.get(row.name, len(places)))
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
@@ -215,7 +228,7 @@ class PivotWizard(Screen[PivotIntent | None]):
             except ConfigError as error:
                 self._problem = str(error)
             else:
-                self._preview = found
+                self._preview = self._ordered(found)
             app.call_later(self.redraw)
 
         threading.Thread(target=run, name="preview", daemon=True).start()
