@@ -146,6 +146,7 @@ async def test_the_arms_keep_one_order_on_all_pages(
 ) -> None:
     """That of the first page when the wizard was opened: neither that of the file, nor the alphabet, nor the shares of
     a later moment."""
+    monkeypatch.setattr("andrea_tui.screens.dashboard.DEBOUNCE_SECONDS", 0.0)  # the second p comes at once here
     async with console(run) as app:
 
         def order() -> list[str]:
