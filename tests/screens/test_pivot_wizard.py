@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from andrea_engine.run.arms import arm_rows
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.intent import read_intent
 from andrea_engine.run.pivot import Plan
+from andrea_tui.feed.store import Store
 from andrea_tui.screens.pivot.pages import when_text
 from tests.screens.conftest import Acts, console
 from tests.support.inprocess import andrea_engine
@@ -139,21 +141,21 @@ async def test_an_unfinished_number_keeps_the_wizard_on_its_page(run: RunDirecto
         assert any("which is not a number" in notice for notice in app.notices)
 
 
-async def test_the_arms_keep_one_order_on_all_pages(run: RunDirectory, acts: Acts) -> None:
+async def test_the_arms_keep_one_order_on_all_pages(
+    run: RunDirectory, acts: Acts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """That of the first page when the wizard was opened: neither that of the file, nor the alphabet, nor the shares of
     a later moment."""
+    monkeypatch.setattr("andrea_tui.screens.dashboard.DEBOUNCE_SECONDS", 0.0)  # the second p comes at once here
     async with console(run) as app:
 
         def order() -> list[str]:
             return [word for line in app.lines for word in line.split()[:1] if word in ("garden", "harbour")]
 
         def share(garden: float) -> None:
-            snapshot = app.app.store._snapshot
-            assert isinstance(snapshot, dict)
-            snapshot["arms"]["garden"]["share"] = garden
-            snapshot["arms"]["harbour"]["share"] = 1 - garden
+            arms = {"garden": {"share": garden}, "harbour": {"share": 1 - garden}}
+            monkeypatch.setattr(Store, "arms", property(lambda store: arm_rows({"arms": arms})))
 
-        await app.until(lambda: len(app.app.store.arms) > 1, "the arms were read")
         names = ["garden", "harbour"]
         for garden, expected in ((0.6, names), (0.4, names[::-1])):
             share(garden)
