@@ -89,7 +89,10 @@ class DashboardScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self._live = list(self.query(RowsWidget))  # once: none comes or goes, and a query looks through all
+        # Once: none comes or goes, a query looks through all, and one that is taken away while we leave is harmless.
+        self._live = list(self.query(RowsWidget))
+        self._status, self._keys = self.query_one(StatusBar), self.query_one(KeyBar)
+        self._loss, self._trouble = self.query_one(LossPanel), self.query_one(TroublePanel)
         self.set_interval(1.0, self._look_at_owner)
 
     def on_unmount(self) -> None:
@@ -121,9 +124,8 @@ class DashboardScreen(Screen[None]):
         """Bring every widget up to the store."""
         if not self._live:  # not composed yet, or leaving
             return
-        keys = self.query_one(KeyBar)
-        keys.read_only = self.actions.read_only
-        status = self.query_one(StatusBar)
+        self._keys.read_only = self.actions.read_only
+        status = self._status
         status.watching = self.actions.watching
         status.restart = self.actions.restart_text
         status.alone = self.has_class("-tiny") or self.has_class("-flat")
@@ -131,13 +133,13 @@ class DashboardScreen(Screen[None]):
         for widget in self._live:
             if widget.display:
                 widget.update_from(self.store)
-        if self.query_one(LossPanel).unfinished:
+        if self._loss.unfinished:
             self.draw_soon()
 
     def _look_for_trouble(self) -> None:
         """Show how the engine ended, or that it gets nowhere, unless that was put away or one panel is alone."""
         found = trouble(self.store, OwnEnd(self.control.exit_code, self.control.killed_pid))
-        panel = self.query_one(TroublePanel)
+        panel = self._trouble
         if found != panel.trouble:
             panel.trouble, panel.store = found, self.store
             panel.refresh(layout=True)
@@ -153,7 +155,7 @@ class DashboardScreen(Screen[None]):
     def _look_at_owner(self) -> None:
         reason = self.control.read_only_reason()
         changed, self.actions.read_only = reason != self.actions.read_only, reason
-        status = self.query_one(StatusBar)
+        status = self._status
         if changed or (status.watching, status.restart) != (self.actions.watching, self.actions.restart_text):
             self.draw_soon()
         if self.control.child is not None and not self.store.condition.alive:

@@ -247,7 +247,7 @@ def test_the_cursor_goes_column_by_column_and_reads_out_the_raw_values() -> None
     keys.cursor_left()
     assert panel.view.cursor == 20_000
     title = lines(panel, store)[0]
-    assert "step 20,000  5.500  line 3.000  column 3.000 to 5.500 of" in title, "the line is the recorded EMA"
+    assert "step 20,000  5.500  line 3.000  161 steps here 3.000 to 5.500" in title, "the line is the recorded EMA"
     cell = panel.frame.cell if panel.frame else 0
     keys.cursor_left()
     assert panel.view.cursor == 20_000 - round(cell)

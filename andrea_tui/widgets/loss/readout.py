@@ -37,7 +37,7 @@ def at_cursor(picture: Picture, frame: Frame, record: Record, index: int) -> Row
     spans = _spans(main.raw, *frame.column(x))
     if spans is not None:
         lo, hi, count = spans
-        row.append((f"  column {number(lo, decimals)} to {number(hi, decimals)} of {human_count(count)}", "dim"))
+        row.append((f"  {human_count(count)} steps here {number(lo, decimals)} to {number(hi, decimals)}", "dim"))
     if picture.axis.axis != "step":
         row.append((f"  at {AXIS_WORDS[picture.axis.axis].exact(x)}", ""))
     if picture.validation is not None and (value := _before(picture.validation, x)) is not None:
