@@ -85,7 +85,7 @@ class SamplePanel(Panel):
             return message(f"no sample is kept from step {human_count(self.view.cursor)} or before", width, height)
         if sample is None:
             return message(_awaited(store) if store.condition.word != "missing" else "", width, height)
-        scores = _bars(sample, width, self.kind == "ascii") if height >= 8 else _numbers(sample)
+        scores = _bars(sample, width, self.kind == "ascii") if height >= 8 else _numbers(sample, width)
         room = max(0, height - len(scores))
         rows: list[Row] = [[(line, "")] for line in filled(sample.prompt + sample.text, width, room)]
         rows += [[] for _ in range(room - len(rows))]
@@ -138,10 +138,11 @@ def _bars(sample: Sample, width: int, ascii_only: bool) -> list[Row]:
     return rows
 
 
-def _numbers(sample: Sample) -> list[Row]:
-    s = sample.scores
-    if s is None:
+def _numbers(sample: Sample, width: int) -> list[Row]:
+    """The axes in one line; without their maxima where those have no room."""
+    if sample.scores is None:
         return [[("not scored", "dim")]]
-    return [
-        [(f"B {points(s.bigram)}/35 T {points(s.trigram)}/35 E {points(s.english)}/20 C {points(s.character)}/10", "")],
-    ]
+    told = [(label[0].upper(), points(getattr(sample.scores, name)), maximum) for label, name, maximum in AXES]
+    full = " ".join(f"{letter} {score}/{maximum}" for letter, score, maximum in told)
+    brief = " ".join(f"{letter} {score}" for letter, score, _ in told)
+    return [[(full if len(full) <= width else brief, "")]]

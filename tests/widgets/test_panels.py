@@ -327,3 +327,13 @@ def test_zero_and_negative_losses_on_a_logarithmic_axis() -> None:
     panel = LossPanel(ViewState(log_y=True))
     assert "▾" in whole(panel, store, 100, 20)
     assert whole(panel, store, *Size(3, 1))
+
+
+@pytest.mark.usefixtures("braille")
+@pytest.mark.parametrize(("width", "told"), [(60, "B 31/35 T 33/35 E 16/20 C 7/10"), (24, "B 31 T 33 E 16 C 7")])
+def test_the_axes_of_a_sample_in_one_line_are_all_there(width: int, told: str) -> None:
+    store = full()
+    sample = store.samples[-1]
+    scores = StoredScores(bigram=31.2, trigram=33.0, english=16.1, character=7.7, total=88.0)
+    store.apply(Update(time.time(), store.condition, heartbeat(), samples=(replace(sample, scores=scores),)))
+    assert f"│ {told} " in "\n".join(lines(SamplePanel(ViewState()), store, width + 4, 6))
