@@ -244,9 +244,17 @@ class Actions:
                 f"the run stands at step {human_count(self._store.step)}",
                 f"to archive/ move: {'; '.join(moves)}; and the bandit state",
                 "the loss record keeps every entry",
+                *self._policy_that_stays(step),
             ],
             "roll back",
             lambda: self.in_background(lambda: self._rolled_back(step)),
+        )
+
+    def _policy_that_stays(self, step: int) -> list[str]:
+        """A roll-back behind a pivot does not take the pivot back."""
+        pivots = [mark.step for mark in self._store.marks if mark.kind == "pivot" and mark.step > step]
+        return (
+            [f"the policy stays that of the pivot at step {human_count(max(pivots))}; p changes it"] if pivots else []
         )
 
     def _rolled_back(self, step: int) -> str:

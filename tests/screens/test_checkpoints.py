@@ -158,6 +158,21 @@ async def test_l_names_what_moves_and_moves_it(tmp_path: Path, acts: Acts) -> No
         ]
 
 
+@pytest.mark.parametrize(("pivot", "told"), [(31, True), (30, False), (None, False)])
+async def test_a_roll_back_behind_a_pivot_says_that_the_policy_stays(
+    tmp_path: Path, acts: Acts, pivot: int | None, told: bool
+) -> None:
+    with situation("stopped", tmp_path / "run") as directory:
+        put(directory, 38)
+        if pivot is not None:
+            EventLog(directory.events, 1).append("pivot", step=pivot)
+        async with browser(directory) as running:
+            await running.press("end", "l")
+            assert "Roll back to step 30?" in running.text
+            text = " ".join(running.text.replace("│", " ").split())
+            assert ("the policy stays that of the pivot at step 31; p changes it" in text) is told
+
+
 async def test_f_forks_from_this_step(tmp_path: Path, acts: Acts) -> None:
     with situation("training", tmp_path / "run") as directory:
         put(directory, 38)
