@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from andrea_tui.feed.axes import AXES
+from andrea_tui.feed.record import Record
 from andrea_tui.feed.smoothing import BETAS
 
 SMOOTHINGS = tuple(BETAS)
@@ -38,6 +39,10 @@ class ViewState(msgspec.Struct):
     smoothing: str = DEFAULT_SMOOTHING
     log_y: bool = False
     series: str = "loss"
+
+    def cursor_index(self, record: Record) -> int | None:
+        """The entry at the time cursor; None without a cursor, or without entries."""
+        return None if self.cursor is None else record.index_of(self.cursor)
 
     def leave_run(self) -> None:
         """Another run is opened: what belongs to the record of the last one is forgotten, habits stay."""

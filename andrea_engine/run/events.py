@@ -17,7 +17,7 @@ from typing import TypeGuard
 import msgspec
 
 from andrea_engine.run.io import append_line
-from andrea_engine.run.loss_entry import dumps_strict, loads_bounded
+from andrea_engine.run.loss_entry import LossEntry, dumps_strict, loads_bounded
 from andrea_engine.run.tailing import LineTail
 
 MAX_LINE = 256 * 1024
@@ -148,6 +148,13 @@ class BranchPoint(msgspec.Struct, frozen=True):
         """Whether what a session trained at a step is not on the way to the present weights. Of an unknown session it
         is taken to be."""
         return step > self.step and session is not None and session <= self.session
+
+
+def on_branch(entries: list[LossEntry], point: BranchPoint | None) -> list[LossEntry]:
+    """Those on the way to the present weights."""
+    if point is None:
+        return entries
+    return [entry for entry in entries if not point.leaves_behind(entry.step, entry.session)]
 
 
 def branch_point(events: Iterable[Event], before: BranchPoint | None = None) -> BranchPoint | None:

@@ -17,7 +17,7 @@ from andrea_engine.run.config import RunConfig, load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.energy_facts import JOULES_PER_KWH, cost, energy_span, last_quality
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.events import BranchPoint, Event, branch_point, pinned_steps, read_events
+from andrea_engine.run.events import BranchPoint, Event, branch_point, on_branch, pinned_steps, read_events
 from andrea_engine.run.forecast import forecast_disk
 from andrea_engine.run.gate_facts import gate_facts
 from andrea_engine.run.heartbeat import Heartbeat, LastSave, Saving, Telemetry
@@ -125,15 +125,14 @@ def summarise(directory: RunDirectory) -> Summary:
     state = condition(directory, status)
     config = _config(directory, problems)
     reader = LossReader(directory.loss_record())
-    entries = current_branch([*reader.read_all(), *LossReader(directory.journal).read_all()])
+    recorded = [*reader.read_all(), *LossReader(directory.journal).read_all()]
     if reader.damage.lines:
         problems.append(f"{reader.damage.lines:,} unreadable line(s) in {reader.path.name}")
     if reader.unparseable:
         problems.append(f"{reader.path.name} is not JSON: {reader.unparseable}")
     events = read_events(directory.events)
     point = branch_point(events)
-    if point is not None:
-        entries = [entry for entry in entries if not point.leaves_behind(entry.step, entry.session)]
+    entries = on_branch(current_branch(recorded), point)
     beat = status.heartbeat
     samples = _samples(directory, problems)
     snapshot = (beat.curriculum if beat else None) or _state(directory, problems)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 MOST_SECONDS = 1e11  # the year 5138: a damaged event log
+LONGEST_STEP = 7 * 86_400.0  # seconds; beyond, the entry is damaged
 ANCHORS = ("resumed", "sample", "validation")  # written by the training loop itself, between two steps
 
 

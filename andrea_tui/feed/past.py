@@ -6,9 +6,9 @@ import math
 from bisect import bisect_right
 from statistics import median
 
+from andrea_tui.feed.clock import LONGEST_STEP
 from andrea_tui.feed.record import Record
 
-LONGEST_STEP = 7 * 86_400.0  # seconds; beyond, the entry is damaged
 MOST_STEPS = 20_000  # that are looked through: two hundred a second would be that many in a hundred seconds
 RECENT_STEPS = 100  # whose median is the rate, as in the engine's own
 

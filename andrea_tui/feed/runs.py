@@ -20,7 +20,7 @@ from andrea_engine.run.condition import condition
 from andrea_engine.run.config import load_config
 from andrea_engine.run.directory import RunDirectory
 from andrea_engine.run.errors import RunError
-from andrea_engine.run.events import BranchPoint, Event, branch_point, parse_event
+from andrea_engine.run.events import BranchPoint, Event, branch_point, on_branch, parse_event
 from andrea_engine.run.heartbeat import Heartbeat, read_heartbeat
 from andrea_engine.run.io import open_regular
 from andrea_engine.run.launch import EngineStatus, engine_status
@@ -189,9 +189,7 @@ class _RunReader(msgspec.Struct):
         self._add_up()
         beat = self._status.heartbeat
         now = condition(directory, self._status)
-        entries = current_branch([*self._record, *self._journal])
-        if (point := self._point) is not None:
-            entries = [entry for entry in entries if not point.leaves_behind(entry.step, entry.session)]
+        entries = on_branch(current_branch([*self._record, *self._journal]), self._point)
         step = max(entries[-1].step if entries else 0, beat.step if beat is not None and now.alive else 0)
         sample, plan = self._sample, self._config
         return RunRow(

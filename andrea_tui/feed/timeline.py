@@ -17,11 +17,10 @@ import msgspec
 
 from andrea_engine.run.events import Event
 from andrea_engine.run.loss_entry import LossEntry
-from andrea_tui.feed.clock import ANCHORS
+from andrea_tui.feed.clock import ANCHORS, LONGEST_STEP
 
 PAUSE = 1.0  # seconds that a pause between two sessions lasts in the replay
 UNTIMED = 1.0  # seconds of a step before the first one whose duration is known
-LONGEST_STEP = 7 * 86_400.0  # seconds; beyond, the entry is damaged
 
 
 class Span(msgspec.Struct, frozen=True):

@@ -27,12 +27,8 @@ class ArmsPanel(Panel):
         self.view = view if view is not None else ViewState()
         self._then = SharesAt()
 
-    def _index(self, store: Store) -> int | None:
-        """The entry at the time cursor."""
-        return None if self.view.cursor is None else store.record.index_of(self.view.cursor)
-
     def title(self, store: Store, room: int) -> Row:
-        if (index := self._index(store)) is not None:
+        if (index := self.view.cursor_index(store.record)) is not None:
             self._then.count(store.record, index)
             step, steps = human_count(int(store.record.steps[index])), human_count(self._then.steps)
             row: Row = [("arms  ", "title"), (f"at step {step}", "cursor-text")]
@@ -41,7 +37,7 @@ class ArmsPanel(Panel):
         return [("arms  ", "title"), (store.focus, "dim")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
-        if (index := self._index(store)) is not None:
+        if (index := self.view.cursor_index(store.record)) is not None:
             return self._at_cursor(store, index, width, height)
         arms = store.arms
         if not arms:

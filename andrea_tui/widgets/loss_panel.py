@@ -116,7 +116,7 @@ class LossPanel(Panel):
         row: Row = [(f"{picture.offer.name}  ", "title")]
         if not store.complete:
             return [*row, (f"reading the record, {percent(store.read_share)}", "warn")]
-        index = None if self.view.cursor is None else store.record.index_of(self.view.cursor)
+        index = self.view.cursor_index(store.record)
         if index is not None:
             return [*row, *at_cursor(picture, frame, store.record, index)]
         row += self._window_words(store, picture, frame)
@@ -232,7 +232,7 @@ class LossPanel(Panel):
         return Remembered(series, self._memos[role], (axis, axis.generation))
 
     def _cursor_x(self, store: Store, picture: Picture) -> float | None:
-        index = None if self.view.cursor is None else store.record.index_of(self.view.cursor)
+        index = self.view.cursor_index(store.record)
         return None if index is None else picture.axis.xs[index]
 
     def _y_bounds(self, picture: Picture, frame: Frame) -> tuple[float | None, float | None]:

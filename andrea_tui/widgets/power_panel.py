@@ -42,7 +42,7 @@ class PowerPanel(Panel):
         self._chart_rows: list[Row] = []
 
     def title(self, store: Store, room: int) -> Row:
-        if (index := self._index(store)) is not None:
+        if (index := self.view.cursor_index(store.record)) is not None:
             step = human_count(int(store.record.steps[index]))
             then = fact_at(store, "power_w", index)
             told = (watts(then), "accent-bold") if then is not None else ("unknown", "dim")
@@ -64,7 +64,7 @@ class PowerPanel(Panel):
         return [("host  ", "title"), ("CPU ", "dim"), (_cpu_share(t), "accent-bold")]
 
     def content(self, store: Store, width: int, height: int) -> list[Row]:
-        if (index := self._index(store)) is not None:
+        if (index := self.view.cursor_index(store.record)) is not None:
             return rows_of_step(store, index, width, height)
         if height <= 1:
             return [self._short(store)]
@@ -72,10 +72,6 @@ class PowerPanel(Panel):
         shown = facts[: max(1, height - 3)] if height < len(facts) + 3 else facts
         chart_height = height - len(shown)
         return [*(self._chart(store, width, chart_height) if chart_height >= 2 else []), *shown]
-
-    def _index(self, store: Store) -> int | None:
-        """The entry at the time cursor."""
-        return None if self.view.cursor is None else store.record.index_of(self.view.cursor)
 
     def _short(self, store: Store) -> Row:
         """All of it in one line, for small screens."""
